@@ -325,7 +325,7 @@ class Monitor:
         title = ", ".join(
             format_change(name, before.get(name, name.knob.default), value) for name, value in changed.items()
         )
-        number = self._event_log.begin_change(title)
+        number = self._event_log.begin_change(title, changed)
         load = {name.key: value for name, value in changed.items() if name.knob.backing is Backing.LOAD}
         try:
             if load and self._load.is_running:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Event, Severity
+from replexplorer.core.knobs.names import KnobName, Restart
 from replexplorer.core.server.protection import Look, Protection, States, is_outage, turn_words
 
 if TYPE_CHECKING:
@@ -51,11 +52,12 @@ class EventLog:
         at = self.at_s if at_s is None else at_s
         self._untold.append(Event(at, self._clock.wall() - (self.at_s - at), severity, text, mark))
 
-    def begin_change(self, title: str) -> int:
-        """A change begins: the epoch before ends here; answers the change's number."""
+    def begin_change(self, title: str, names: Iterable[KnobName] = ()) -> int:
+        """A change begins, of these knobs: the epoch before ends here; answers the change's number."""
         self._last_mark += 1
         self.unchanged_since_s = inf
-        self.epochs.begin(self._last_mark, self._clock.monotonic(), title)
+        of_appliers = {name.knob.restart for name in names} == {Restart.APPLIER}
+        self.epochs.begin(self._last_mark, self._clock.monotonic(), title, of_appliers=of_appliers)
         return self._last_mark
 
     def change_effective(

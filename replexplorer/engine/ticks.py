@@ -57,6 +57,7 @@ class TickMaker:
         anatomy = stretch.anatomy() if stretch and self.load.is_running else None
         if stretch and load.is_by_server:
             anatomy = stretch.anatomy_at_server()
+        self.event_log.epochs.fall_back(self.state.fleet.outside.clock.monotonic(), window.replicas())
         exposure = self.state.exposures.exposure()
         if exposure is not None:
             self.event_log.epochs.expose(self.state.fleet.outside.clock.monotonic(), exposure)

@@ -110,7 +110,9 @@ def sweep_table(grid: Grid, figures: Sequence[CellFigures], note: str = "") -> R
     lag = _LAG if any(each.lag for each in figures) else ""
     shown = [_row(each) for each in figures if each.runs]
     return ReportTable(
-        (*_knobs(grid), *_COLUMNS, ReportColumn("note")), shown, note=". ".join(filter(None, (note, risk, lag)))
+        (*_knobs(grid), *_COLUMNS, ReportColumn("note")),
+        shown,
+        note=". ".join(filter(None, (note, risk, lag))),
     )
 
 
@@ -126,7 +128,7 @@ def _row(each: CellFigures) -> tuple[str, ...]:
         f"{service.count:,}" if each.shown else "-",
         f"{each.errors:,}" if each.shown else "-",
         number(each.cpu_percent, 0),
-        "-" if each.lag is None else each.lag.brief,
+        "-" if each.lag is None else f"{each.lag.end:.1f}{each.lag.trending}",
         "-" if exposure is None else " / ".join(loss.short for loss in exposure.losses),
         f"does not count: {each.why}" if each.why else each.limited or "",
     )

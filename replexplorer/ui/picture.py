@@ -19,7 +19,13 @@ from replexplorer.core.link import partition_words
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, Page, WindowKind
-from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, exposure_chart, lag_chart, latency_chart, tps_chart
+from replexplorer.ui.charts.contents import (
+    DEFAULT_PAGE_S,
+    exposure_chart,
+    lag_chart,
+    latency_chart,
+    tps_chart,
+)
 
 _OUTAGES: Final = {
     ProtectionState.BLOCKED: ("blocked", WindowKind.BLOCKED),

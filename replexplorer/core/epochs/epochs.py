@@ -14,6 +14,7 @@ What one change did: the figures before it and since.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
@@ -23,6 +24,7 @@ from replexplorer.core.load.pacing import CLOSED, OPEN
 from replexplorer.core.server.comeback import Outage, with_restart
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange
+from replexplorer.core.server.truth import Lag, LagSeen, ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram, Ranks
 from replexplorer.core.stats.measured import (
     PERCENTS,
@@ -39,6 +41,8 @@ from replexplorer.core.stats.ratio import ComparedSide, Ratio, lack_of, ratio_of
 
 TOO_SHORT: Final = "too short"
 TOO_NOISY: Final = "too noisy"
+LAG: Final = "lag"
+"""What an applier's change is judged by: no test."""
 BEFORE: Final = " before"
 """Behind either: it is the epoch before that lacks something."""
 
@@ -59,6 +63,8 @@ class EpochSide:
     """What stood in the way of commits meanwhile: then the figures are of no one state."""
     exposure: Exposure | None = None
     """What a failure would have lost meanwhile (`exposure_meter.over_time`); None before any look."""
+    lag: Lag | None = None
+    """How far replicas were behind; None before any look, and where none says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,8 @@ class Epoch:
     """baseline, measuring, faster, slower, no difference shown, not comparable (the load's mode was
     another one before), outage (on either side: nothing is compared), too short (it ended before there were
     ten batches), too noisy (there are, and what they share is too much for two independent ones); too short
-    before, too noisy before: the epoch before was, which nothing changes any more."""
+    before, too noisy before: the epoch before was, which nothing changes any more; lag: its change was of
+    appliers alone, whose work no commit waits for."""
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
@@ -157,6 +164,9 @@ class _Segment:
     """What of an outage lies in it."""
     next_s: float | None = None
     """When the change after it began: until then an outage goes on in it."""
+    of_appliers: bool = False
+    """Its change was of appliers alone."""
+    _lag: LagSeen = field(default_factory=LagSeen)
     inherits: bool = False
     """What it has of an outage is the rest of one that began before its change."""
     _exposures: list[Exposure] = field(default_factory=list)
@@ -196,6 +206,12 @@ class _Segment:
             self._exposures.append(exposure)
         self._exposures_seen += 1
         self.touch()
+
+    def fall_back(self, look: Iterable[ReplicaTruth]) -> None:
+        """Take how far replicas are behind; before its change is in force that is not its doing."""
+        if self.effective_s is not None:
+            self._lag.add(look)
+            self.touch()
 
     def within(self, from_s: float, to_s: float) -> float:
         """How much of this time lies in it, in seconds; negative: none of it."""
@@ -251,7 +267,10 @@ class _Segment:
             for percent, found in zip(PERCENTS, percentiles, strict=True)
         ]
         exposure = over_time(self._exposures)
-        side = EpochSide(estimate(tps, mean), p50, p95, p99, self.commits, self.duration_s, exposure=exposure)
+        side = EpochSide(
+            estimate(tps, mean), p50, p95, p99, self.commits, self.duration_s,
+            exposure=exposure, lag=self._lag.lag,
+        )  # fmt: skip
         if self.outage:
             side = _without_intervals(side, self.outage)
         if self.mode == OPEN:
@@ -306,20 +325,26 @@ class Epochs:
         if segment is not None and segment.number not in self._final:
             segment.expose(at_s, exposure)
 
+    def fall_back(self, at_s: float, look: Iterable[ReplicaTruth]) -> None:
+        """Take how far replicas are behind at this moment, for the epoch that it lies in."""
+        segment = self._at(at_s, at_s)
+        if segment is not None and segment.number not in self._final:
+            segment.fall_back(look)
+
     def _at(self, from_s: float, to_s: float) -> _Segment | None:
         """The epoch that all of this time lies in."""
         segment = next((each for each in reversed(self._segments) if each.at_s <= from_s), None)
         within = segment is not None and (segment.until_s is None or to_s <= segment.until_s)
         return segment if within else None
 
-    def begin(self, number: int, at_s: float, title: str) -> None:
+    def begin(self, number: int, at_s: float, title: str, *, of_appliers: bool = False) -> None:
         """A change begins: the epoch before ends here, and the new one waits until it is effective."""
         self.end(at_s)
         self._segments[-1].next_s = at_s
         if len(self._segments) == _KEPT:
             self._rows.pop(self._segments[0].number, None)
             self._final.discard(self._segments[0].number)
-        self._segments.append(_Segment(number, at_s, title, effective_s=None))
+        self._segments.append(_Segment(number, at_s, title, effective_s=None, of_appliers=of_appliers))
 
     def effective(
         self, number: int, at_s: float, title: str | None = None, *, from_s: float | None = None
@@ -408,7 +433,9 @@ class Epochs:
         found, verdict, lack = _compared(old, new, is_over=segment.until_s is not None)
         if before is None and segment.number == 0:
             verdict = "baseline"
-        comparable = old is not None and old.mode == new.mode and verdict != _OUTAGE
+        if segment.of_appliers and new.side.lag is not None and verdict != _OUTAGE:
+            found, verdict, lack = None, LAG, None
+        comparable = old is not None and old.mode == new.mode and verdict not in (_OUTAGE, LAG)
         base = old.tested.value if old and comparable else None
         low = high = None
         if found and base:

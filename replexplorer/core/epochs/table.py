@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from replexplorer.core.epochs.epochs import BEFORE, TOO_NOISY, TOO_SHORT, Epoch, EpochSide
+from replexplorer.core.epochs.epochs import BEFORE, LAG, TOO_NOISY, TOO_SHORT, Epoch, EpochSide
 from replexplorer.core.server.comeback import outage_words
 from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.stats.measured import Estimate
@@ -81,8 +81,18 @@ def lack_words(epoch: Epoch) -> tuple[str, ...]:
     return f"{word}: {more} more", f"{short}: {more} more", *((word,) if kind != word else ()), kind
 
 
+def lag_words(epoch: Epoch) -> str:
+    """`lag 0.3 → 12.4 s growing`: at the end of each side; empty where nothing says it since."""
+    before, after = (side.lag if side is not None else None for side in (epoch.before, epoch.after))
+    if after is None:
+        return ""
+    return f"lag {f'{before.end:.1f} → ' if before else ''}{after.end:.1f} s{after.trending}"
+
+
 def verdict_words(epoch: Epoch) -> str:
     """The word and by how much, or what stood in the way of one."""
+    if epoch.verdict == LAG:
+        return lag_words(epoch)
     if epoch.verdict != "outage":
         word = next(iter(lack_words(epoch)), epoch.verdict)
         if epoch.ratio is not None and word in ("faster", "slower"):

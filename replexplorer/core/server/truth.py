@@ -6,8 +6,7 @@ Law: a mismatch is shown, not hidden; a check that cannot be made says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from replexplorer.core.load.interval import Interval
@@ -85,31 +84,41 @@ class Lag:
     replica: str
 
     @property
-    def words(self) -> str:
-        """`db2 12.3 s at most, 10.1 s at the end, growing`."""
-        trend = "" if self.trend == "steady" else f", {self.trend}"
-        return f"{self.replica} {self.max:.1f} s at most, {self.end:.1f} s at the end{trend}"
+    def trending(self) -> str:
+        """` growing`, to be put behind a figure; empty while it is steady."""
+        return "" if self.trend == "steady" else f" {self.trend}"
 
     @property
-    def brief(self) -> str:
-        """`10.1 growing`, for a table: at the end."""
-        return f"{self.end:.1f}" + ("" if self.trend == "steady" else f" {self.trend}")
+    def words(self) -> str:
+        """`db2 12.3 s at most, 10.1 s at the end growing`."""
+        return f"{self.replica} {self.max:.1f} s at most, at the end {self.end:.1f} s{self.trending}"
 
 
-def lag_of(looks: Iterable[Iterable[ReplicaTruth]]) -> Lag | None:
-    """Of what was seen of all replicas, look by look; None where none said how far it was behind."""
-    seen: dict[str, list[tuple[float, ReplicaTruth]]] = {}
-    for each in chain.from_iterable(looks):
-        if each.lag_ms is not None:
-            seen.setdefault(each.name, []).append((each.lag_ms / 1000, each))
-    if not seen:
-        return None
-    worst = max(seen, key=lambda name: max(lag_s for lag_s, _ in seen[name]))
-    end_s, last = seen[worst][-1]
-    trend: Literal["growing", "draining", "steady"] = "growing" if last.drain_s is None else "draining"
-    if 1000 * end_s < _LATE_MS or last.applied_tps is None:
-        trend = "steady"
-    return Lag(max(lag_s for lag_s, _ in seen[worst]), end_s, trend, worst)
+@dataclass(slots=True)
+class LagSeen:
+    """What was seen of all replicas' lag, look by look; it does not grow with their number."""
+
+    _max_s: dict[str, float] = field(default_factory=dict)
+    _last: dict[str, ReplicaTruth] = field(default_factory=dict)
+
+    def add(self, look: Iterable[ReplicaTruth]) -> None:
+        """Take a look; who does not say how far it is behind is left out."""
+        for each in look:
+            if each.lag_ms is not None:
+                self._max_s[each.name] = max(self._max_s.get(each.name, 0.0), each.lag_ms / 1000)
+                self._last[each.name] = each
+
+    @property
+    def lag(self) -> Lag | None:
+        """Of the replica that fell back farthest; None where none said."""
+        if not self._last:
+            return None
+        worst = max(self._max_s, key=lambda name: self._max_s[name])
+        last = self._last[worst]
+        trend: Literal["growing", "draining", "steady"] = "growing" if last.drain_s is None else "draining"
+        if (last.lag_ms or 0.0) < _LATE_MS or last.applied_tps is None:
+            trend = "steady"
+        return Lag(self._max_s[worst], (last.lag_ms or 0.0) / 1000, trend, worst)
 
 
 @dataclass(frozen=True, slots=True)

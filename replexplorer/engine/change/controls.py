@@ -178,7 +178,7 @@ class Controls:
 
         def begun() -> None:
             nonlocal mark
-            mark = None if is_part else event_log.begin_change(title)
+            mark = None if is_part else event_log.begin_change(title, desired)
 
         try:
             result = await self.set(desired, anyway=anyway, begun=begun)

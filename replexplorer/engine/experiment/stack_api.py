@@ -28,7 +28,7 @@ from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.gtid import gtid_count
-from replexplorer.core.server.truth import Lag, ReplicaTruth, lag_of
+from replexplorer.core.server.truth import Lag, LagSeen
 from replexplorer.core.wire import Shape
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.change.joining import form_group
@@ -148,11 +148,11 @@ class MeasuredLoad:
         state, clock, intervals = self.state, self.state.fleet.outside.clock, list[Interval]()
         from_s = clock.monotonic() if from_s is None else from_s
         exposures: list[Exposure] = []
-        looks: list[tuple[ReplicaTruth, ...]] = []
+        lag = LagSeen()
 
         def take(interval: Interval) -> None:
             intervals.append(interval.outline())
-            looks.append(state.window.replicas())
+            lag.add(state.window.replicas())
             if (seen := state.exposures.exposure()) is not None:
                 exposures.append(seen)
             on_interval(interval)
@@ -181,7 +181,7 @@ class MeasuredLoad:
             over_time(exposures),
             busy_percent(before.machine if before else None, after.machine if after else None),
             commit_cost(before, after, acknowledged=measured.commits),
-            lag_of(looks),
+            lag.lag,
         )
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from replexplorer.core.epochs.epochs import Epoch, EpochSide
+from replexplorer.core.epochs.epochs import LAG, Epoch, EpochSide
 from replexplorer.core.epochs.table import (
     interval_of,
     lack_words,
+    lag_words,
     ratio_of,
     tested,
     verdict_words,
@@ -175,6 +176,8 @@ def _side(name: str, side: EpochSide, width: int) -> list[Line]:
     rows: list[Line] = [[*head, *tps, *p50, *p95, *p99, *count]]
     if width_of(rows[0]) > width:
         rows = [[*head, *tps, *p50, *count], [*indent, *p95, *p99]]
+    if side.lag is not None and side.lag.max >= 1:
+        rows.append([*indent, ("lag ", "faint"), (side.lag.words, "text")])
     if side.exposure is not None:
         rows.append([*indent, *exposure_line(side.exposure, width - width_of(indent), "at risk ")])
     return [cut(each, width) for each in rows]
@@ -196,6 +199,8 @@ def _effect(epoch: Epoch, cells: int, more: int, *, is_wide: bool) -> list[Run]:
     interval = "" if epoch.verdict == "measuring" else interval_of(epoch, short=not is_wide)
     if epoch.number and (words := lack_words(epoch)):
         interval = fit_text(words, cells + more - 2 - width_of(effect))
+    elif epoch.verdict == LAG:
+        interval = lag_words(epoch)
     elif epoch.verdict == "outage":
         interval = "outage before" if is_wide else "outage"
     taken = max(more, len(interval) + 1)
