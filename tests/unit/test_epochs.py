@@ -12,6 +12,7 @@ from replexplorer.core.epochs.epochs import Epoch, Epochs, EpochSide
 from replexplorer.core.epochs.table import effect_words, figure, markdown, verdict_words, with_interval
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate, t_quantile_975
 from tests.fakes.load import interval_of
@@ -109,6 +110,18 @@ def test_verdicts(
         assert 0 <= row.low_ratio <= row.ratio <= row.high_ratio
         assert (verdict in ("slower", "faster")) == (not row.low_ratio < 1 < row.high_ratio)
     assert (known(row.after).tps.low or 0) >= 0
+
+
+def test_a_change_of_appliers_is_judged_by_lag_and_another_one_is_not() -> None:
+    for of_appliers, verdict in ((True, "lag 0.2 → 9.0 s growing"), (False, "2.0 times slower")):
+        epochs = Epochs(0.0)
+        epochs.fall_back(0.0, [ReplicaTruth("db2", 200.0, applied_tps=900.0, drain_s=0.1)])
+        changed_s = play(epochs, 0.0, closed(noisy(60, 200, 3)))
+        epochs.begin(1, changed_s, "applier workers 4 → 1", of_appliers=of_appliers)
+        epochs.effective(1, changed_s)
+        end_s = play(epochs, changed_s, closed(noisy(60, 100, 4)))
+        epochs.fall_back(end_s, [ReplicaTruth("db2", 9000.0, applied_tps=300.0)])
+        assert verdict_words(epochs.rows()[1]) == verdict
 
 
 def test_the_baseline_has_figures_and_no_comparison() -> None:

@@ -22,6 +22,9 @@ from replexplorer.core.server.counters import (
 from replexplorer.core.server.truth import (
     ApplierSample,
     Behind,
+    Lag,
+    LagSeen,
+    ReplicaTruth,
     ServerTruth,
     littles_law,
     replica_truth,
@@ -182,6 +185,15 @@ def test_a_replica_catches_up_at_the_pace_at_which_its_backlog_shrinks(
 
     found = replica_truth("db2", at(12.0, lacks, made), at(10.0, lacked, ""))
     assert (found.applied_tps, found.drain_s) == pace
+
+
+def test_lag_of_a_measurement_is_of_the_replica_that_fell_back_farthest() -> None:
+    seen = LagSeen()
+    assert seen.lag is None
+    for db2_ms, db3_ms, drain_s in ((500.0, 0.0, 1.0), (9000.0, 2000.0, None), (4000.0, 100.0, 8.0)):
+        db2 = ReplicaTruth("db2", db2_ms, applied_tps=100.0, drain_s=drain_s)
+        seen.add((db2, ReplicaTruth("db3", db3_ms), ReplicaTruth("db4")))
+    assert seen.lag == Lag(9.0, 4.0, "draining", "db2")
 
 
 def test_bytes_shipped_are_of_one_connection() -> None:
