@@ -17,6 +17,7 @@ from replexplorer.core.experiment.drill_result import Passage
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.load.interval import Interval, Measurement, ProcessWork
 from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.truth import Lag
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.system import Conditions, MachineFacts, SettingValues
 from replexplorer.core.text import utc
@@ -168,7 +169,9 @@ REPORTS = {
         an_open_interval(0.0), settings=LoadSettings(8, "read_write", mode="open", rate_tps=500.0)
     ),
     "limited by the load itself": reported(BUSY),
-    "taken apart": reported(interval(0.0, [500, 700]), anatomy=COUNTED),
+    "taken apart": reported(
+        interval(0.0, [500, 700]), anatomy=COUNTED, lag=Lag(12.0, 9.0, "growing", "db2")
+    ),
     "without a commit": reported(interval(0.0, [])),
     "with a client log": reported(LOGGED),
     "under conditions": under(reported(interval(0.0, [500] * 10))),
