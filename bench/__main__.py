@@ -113,8 +113,10 @@ that lost commits uses their GTIDs again, and its replica differs from then on."
 _IN_PARTS = ("lossless", "power_cut", "exposure", "faults")
 _FAILURES = (*_IN_PARTS, "roles")
 """What kills servers; not with QUICK=1, unless it is named."""
-_ALONE = ("roles", "faults")
-"""On a stack of its own: it needs a third node, and any of them may be the source afterwards."""
+_ALONE = ("parity", "roles", "faults")
+"""On a stack of its own: its replicas apply nothing; it needs a third node, and any of them may be the source
+afterwards."""
+_AT_REST_WITHIN_S = 600.0
 
 
 @dataclass
@@ -157,6 +159,8 @@ async def _measure(session: Session, text: str, found: Measured, *, quick: bool)
     name, _, part = text.partition(":")
     began_s = time.monotonic()
     try:
+        # What came before is applied by then: on few cores that is half of the machine's work.
+        await session.rig.caught_up(_AT_REST_WITHIN_S)
         figures = await SECTIONS[name](session, Wanted(quick, part))
     except (ReplexplorerError, RuntimeError, AssertionError, OSError) as error:
         told = " ".join(f"{type(error).__name__}: {error}".split())
