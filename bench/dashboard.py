@@ -54,10 +54,11 @@ class Watched:
 
 async def figures(session: Session, *, quick: bool = False) -> list[Figure]:
     """P6 and P7 on an attached session whose load is not running."""
-    return [
-        *await price(session, limit_s=QUICK_LIMIT_S if quick else LIMIT_S, length_s=5.0 if quick else 30.0),
-        *await starts(session, rounds=1 if quick else 5),
-    ]
+    started = await starts(session, rounds=1 if quick else 5)  # first: then the replica rests
+    price_of = await price(
+        session, limit_s=QUICK_LIMIT_S if quick else LIMIT_S, length_s=5.0 if quick else 30.0
+    )
+    return [*price_of, *started]
 
 
 # -- P6
