@@ -1,7 +1,8 @@
 """P1, P3, P4, P5: our load beside sysbench's on the same server, and what it says of stalls.
 
-`closed_figures` and `open_figures` answer them on an attached session whose load is not running. A and B alternate within each cell, medians are compared, and a cell tells how
-busy the machine was meanwhile. sysbench's password goes through a file of mode 0600.
+`closed_figures` and `open_figures` answer them on an attached session whose load is not running. A and B
+alternate within each cell, medians are compared, and a cell tells how busy the machine was meanwhile.
+sysbench's password goes through a file of mode 0600.
 """
 
 from __future__ import annotations

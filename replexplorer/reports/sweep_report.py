@@ -10,6 +10,7 @@ from typing import Final
 from replexplorer.core.experiment.sweep import PRESET, Grid, Sweep
 from replexplorer.core.experiment.sweep_result import CellFigures, Swept, effects_of, passes_needed, scatter
 from replexplorer.core.knobs.keys import WORKLOAD
+from replexplorer.core.server.truth import Lag
 from replexplorer.core.system import Conditions
 from replexplorer.core.text import duration_text, number
 from replexplorer.formats.scenes import SHIPPED, scene_keys
@@ -35,7 +36,7 @@ _COLUMNS: Final = tuple(
     ReportColumn(head, is_number=True, rank=rank)
     for head, rank in (
         ("RTT ms", 6), ("TPS", 0), ("±", 0), ("mean ms", 4), ("p50 ms", 2), ("p95 ms", 3), ("p99 ms", 0),
-        ("n", 5), ("errors", 8), ("CPU %", 7), ("lag s", 1), ("at risk", 0),
+        ("n", 5), ("errors", 8), ("CPU %", 7), ("at risk", 0),
     )
 )  # fmt: skip
 """Of the table, behind those of the knobs."""
@@ -43,7 +44,6 @@ _AT_RISK: Final = (
     "at risk: acknowledged commits that a failure would have lost, the median of the looks: mysqld dies /"
     " power cut / source lost"
 )
-_LAG: Final = "lag: of the replica that is farthest behind, at the end of the run"
 _FARTHEST: Final = 10.0
 """The upper bound over the lower one, from which on an interval is not shown."""
 
@@ -107,12 +107,11 @@ def _knobs(grid: Grid) -> tuple[ReportColumn, ...]:
 def sweep_table(grid: Grid, figures: Sequence[CellFigures], note: str = "") -> ReportTable:
     """A row for each cell that was run."""
     risk = _AT_RISK if any(each.exposure for each in figures) else ""
-    lag = _LAG if any(each.lag for each in figures) else ""
     shown = [_row(each) for each in figures if each.runs]
     return ReportTable(
         (*_knobs(grid), *_COLUMNS, ReportColumn("note")),
         shown,
-        note=". ".join(filter(None, (note, risk, lag))),
+        note=". ".join(filter(None, (note, risk))),
     )
 
 
@@ -128,10 +127,16 @@ def _row(each: CellFigures) -> tuple[str, ...]:
         f"{service.count:,}" if each.shown else "-",
         f"{each.errors:,}" if each.shown else "-",
         number(each.cpu_percent, 0),
-        "-" if each.lag is None else f"{each.lag.end:.1f}{each.lag.trending}",
         "-" if exposure is None else " / ".join(loss.short for loss in exposure.losses),
-        f"does not count: {each.why}" if each.why else each.limited or "",
+        "; ".join(
+            filter(None, (_behind(each.lag), f"does not count: {each.why}" if each.why else each.limited))
+        ),
     )
+
+
+def _behind(lag: Lag | None) -> str:
+    """`db2 9.0 s behind growing`, from a second on."""
+    return f"{lag.replica} {lag.end:.1f} s behind{lag.trending}" if lag is not None and lag.end >= 1 else ""
 
 
 def _says_nothing(each: CellFigures) -> bool:

@@ -187,7 +187,7 @@ def test_a_chart_of_every_size(size: tuple[int, int], snapshot: SnapshotAssertio
 def test_labels_keep_off_the_edge_the_axis_and_the_title(value: float, width: int) -> None:
     """With marks at both ends of the page and windows whose words are longer than they are."""
     figures = [value, 40 * value, *[value] * 10]
-    points = [Point._make([600 + at / 2, *figures, 200]) for at in range(240)]
+    points = [Point._make([600 + at / 2, *figures, 200, ()]) for at in range(240)]
     unknown = Unknown("", int(value))
     marks = [ChartMark(600 + at, 10 + at) for at in (*range(20), *range(100, 120))]
     here, busy = page(), page(marks=marks, windows=[*ALONE, *CAUSED, OPEN])

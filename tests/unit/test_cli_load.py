@@ -169,9 +169,7 @@ REPORTS = {
         an_open_interval(0.0), settings=LoadSettings(8, "read_write", mode="open", rate_tps=500.0)
     ),
     "limited by the load itself": reported(BUSY),
-    "taken apart": reported(
-        interval(0.0, [500, 700]), anatomy=COUNTED, lag=Lag(12.0, 9.0, "growing", "db2")
-    ),
+    "taken apart": reported(interval(0.0, [500, 700]), anatomy=COUNTED, lag=Lag(12.0, 9.0, "growing", "db2")),
     "without a commit": reported(interval(0.0, [])),
     "with a client log": reported(LOGGED),
     "under conditions": under(reported(interval(0.0, [500] * 10))),

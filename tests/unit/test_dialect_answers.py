@@ -37,7 +37,7 @@ from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.node_view import Membership, ThreadError, judge_group, member_news
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.server.truth import Behind
+from replexplorer.core.server.truth import Behind, Workers
 from replexplorer.core.system import GALERA
 from replexplorer.core.topology import Belonging
 from tests.fakes.servers import (
@@ -83,7 +83,10 @@ CONNECTING = {
     "Last_IO_Error": "error connecting to master\n 'x'",
     "Seconds_Behind_Source": None,
 }
-BEHIND = {"queued": "u:4-5", "missing": "u:4-9", "applying_us": None, "waiting_us": None, "applied_us": None}
+BEHIND = {
+    "queued": "u:4-5", "missing": "u:4-9", "applying_us": None, "waiting_us": None, "applied_us": None,
+    "busy": 1, "workers": 4,
+}  # fmt: skip
 BEHIND_MARIADB = {"gtid_io_pos": "0-1-9", "gtid_slave_pos": "0-1-7", "executed": "0-1-7,0-1-7"}
 COUNTERS = {
     "Uptime": "123",
@@ -229,11 +232,11 @@ def counted(
         (NEW.sent("h"), [{"executed": "u:1", "dump_thread": None, "sent": None}], Sent("u:1", None, None)),
         (MARIA.sent("h"), [{"executed": "0-1-2", "dump_thread": 41, "sent": "99"}], Sent("0-1:1-2", 41, 99)),
         (NEW.behind(""), [], None),
-        (NEW.behind("u:1-9"), [BEHIND], Behind("u:4-5", "u:4-9")),
+        (NEW.behind("u:1-9"), [BEHIND], Behind("u:4-5", "u:4-9", workers=Workers(1, 4))),
         (
             NEW.behind("u:1-9"),
             [{**BEHIND, "applying_us": 3, "waiting_us": 8, "applied_us": 20}],
-            Behind("u:4-5", "u:4-9", applying_us=8, applied_us=20),
+            Behind("u:4-5", "u:4-9", applying_us=8, applied_us=20, workers=Workers(1, 4)),
         ),
         (MARIA.behind(""), [], None),
         (

@@ -116,7 +116,7 @@ _BEHIND: Final = (
     " AS waiting_us,"
     f" (SELECT MIN({_AGE.format('last_applied')}) FROM {_WORKERS} WHERE last_applied_transaction <> '')"
     " AS applied_us,"
-    f" (SELECT COUNT(NULLIF(applying_transaction, '')) FROM {_WORKERS}) AS busy,"
+    f" (SELECT COUNT(*) FROM {_WORKERS} WHERE applying_transaction <> '') AS busy,"
     f" (SELECT COUNT(*) FROM {_WORKERS}) AS workers"
     f" FROM {_RECEIVER} c WHERE c.channel_name = %s"
 )
@@ -711,7 +711,7 @@ def _read_threads(rows: Sequence[Row]) -> Threads | None:
         reads=_text(row.get("source_log_file")) or None,
         source_host=_text(row.get("source_host")) or None,
         source_uuid=_text(row.get("source_uuid")) or None,
-        retrieved=_in_line(row.get("retrieved_gtid_set", row.get("gtid_io_pos")) or ""),
+        retrieved=_in_line(row.get("retrieved_gtid_set", row.get("gtid_io_pos")) or "") or None,
     )
 
 
