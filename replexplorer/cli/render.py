@@ -69,7 +69,7 @@ def _lines(status: Status) -> Iterator[Line]:
         yield "", f"COMMITS HANG: the oldest under way waits {oldest_s:.0f} s"
     yield from exposure_lines(status.exposure)
     for node in status.nodes:
-        if node.applier is not None and node.applier.pace:
+        if node.applier is not None and node.applier.applied_tps is not None:
             yield "applier", f"{node.name} {node.applier.pace}"
     for link in status.links:
         yield "link", _link_words(link)

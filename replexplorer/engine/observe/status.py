@@ -21,8 +21,8 @@ from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import DrivenLoad, Status
 from replexplorer.engine.tasks import to_the_end
 
-_ON_ITS_WAY_S: Final = 0.5
-"""What a replica has not received after so long is not just under way."""
+_ON_ITS_WAY_S: Final = 1.0
+"""What a replica has not applied after so long is not just under way; its pace is that of so long."""
 _SINCE_WHEN: Final = (
     "no replica answers, and no app watched when the last one went: what it lacks is not known"
 )

@@ -159,13 +159,15 @@ def lag_chart(page: Page, points: Sequence[Point], tick: Tick | None) -> ChartMo
         labels = () if lag_ms is None else (f"{lag_text(lag_ms)} {name}", lag_text(lag_ms))
         series.append(ChartSeries(values, _REPLICA_INKS[at % len(_REPLICA_INKS)], labels, strong=not at))
     appliers = [] if tick is None else [tick.applier(name) for name in names]
-    paces = [f"{each.name} {each.pace}" for each in appliers if each is not None and each.pace]
+    paces = [(each.name, each.pace) for each in appliers if each is not None and each.pace]
+    notes = [f"{name} {pace}" for name, pace in paces]
+    briefly = [f"{name} {pace.rpartition(', ')[2]}" for name, pace in paces]
     return ChartModel(
         "Lag",
         page,
         tuple(series),
         ("ms, age of the oldest commit not applied, log", "ms, log", "ms"),
-        (" · ".join(paces), *paces[:1]) if paces else (),
+        (" · ".join(notes), " · ".join(briefly), *briefly[:1]) if paces else (),
         log=True,
         reach=_WHOLE_MS,
         has_words=False,

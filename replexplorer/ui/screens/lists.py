@@ -375,10 +375,8 @@ def _below(tick: Tick, node: NodeView, width: int) -> list[Line]:
         rows += hung([("   ▸ ", "warn b")], node.transfer.words, width)
     if (applier := tick.applier(node.name)) is not None and applier.pace:
         rows.append([("   applier: ", "muted"), (applier.pace, "text")])
-    sets = {"executed": node.gtid_executed, "retrieved": node.retrieved_gtids, "errant": node.errant_gtids}
-    for name, gtids in sets.items():
-        if gtids:
-            rows += hung([(f"   {name}: ", "muted")], gtids, width, "warn" if name == "errant" else "text")
+    if node.errant_gtids:
+        rows += hung([("   errant: ", "muted")], node.errant_gtids, width, "warn")
     rows += [_link(link, "link") for link in tick.links if link.replica == node.name]
     pairs = [(link, *ends_of(link.replica)) for link in tick.pairs]
     return rows + [_link(link, f"link to {first}") for link, first, second in pairs if second == node.name]
