@@ -90,7 +90,7 @@ class Lag:
 
     @property
     def words(self) -> str:
-        """`db2 12.3 s at most, 10.1 s at the end growing`."""
+        """`db2 12.3 s at most, at the end 10.1 s growing`."""
         return f"{self.replica} {self.max:.1f} s at most, at the end {self.end:.1f} s{self.trending}"
 
 
