@@ -26,10 +26,11 @@ from bench.anatomy_cost import turn as turn_of_load
 from bench.figure import Figure, Wanted, ratio_figure, tell
 from bench.paired import LIMIT_S, QUICK_LIMIT_S
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.server.exposure import Loss
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.engine.observe.exposure_watch import EVERY_S
 from replexplorer.engine.session import Session
 from tests.turning import turn
+from tests.waiting import until
 
 CLIENTS = 8
 RTTS_MS = (0, 10, 85)
@@ -123,6 +124,17 @@ async def settled(session: Session) -> None:
     raise RuntimeError("the replica did not catch up")
 
 
+def _said(seen: Exposure, kind: str) -> Loss | Unknown:
+    return seen.power_cut if kind == "power_cut" else seen.source_lost
+
+
+async def _is_known(session: Session, kind: str) -> bool:
+    """Whether the meter says a loss: of a redo log that no commit flushes it has to see a flush first, once a
+    second."""
+    last = session.rig.at_risk()
+    return last is not None and isinstance(_said(last[1], kind), Loss)
+
+
 async def cut(session: Session, kind: str, mode: tuple[int, int], rtt_ms: int, length_s: float) -> Cut:
     """One failure from a sound stack to a sound stack, but for what a power cut took of the binlog."""
     rig, sync_binlog, flush = session.rig, *mode
@@ -133,6 +145,7 @@ async def cut(session: Session, kind: str, mode: tuple[int, int], rtt_ms: int, l
     try:
         async with looking(session):
             await asyncio.sleep(length_s)
+            await until(lambda: _is_known(session, kind), "the meter says what would be lost")
             before = await redo_fsyncs(session, source)
             if kind == "power_cut":
                 await rig.inject("power_cut")
@@ -156,7 +169,7 @@ async def cut(session: Session, kind: str, mode: tuple[int, int], rtt_ms: int, l
     finally:
         await rig.load.stop()
         await rig.clear()
-    said = seen.power_cut if kind == "power_cut" else seen.source_lost
+    said = _said(seen, kind)
     if not isinstance(said, Loss):
         raise RuntimeError(f"{kind} {mode} {rtt_ms} ms: the meter said: {said.why}")
     since = [each for each in told_s if each > at_s]
