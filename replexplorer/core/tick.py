@@ -82,8 +82,7 @@ class Tick:
 
     def applier(self, node: str) -> ReplicaTruth | None:
         """How far a replica is behind and how fast it follows; None where nothing says."""
-        replicas = self.truth.replicas if self.truth is not None else ()
-        return next((each for each in replicas if each.name == node), None)
+        return None if self.truth is None else self.truth.replica(node)
 
     @property
     def roster(self) -> Roster | None:

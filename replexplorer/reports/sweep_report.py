@@ -109,9 +109,7 @@ def sweep_table(grid: Grid, figures: Sequence[CellFigures], note: str = "") -> R
     risk = _AT_RISK if any(each.exposure for each in figures) else ""
     shown = [_row(each) for each in figures if each.runs]
     return ReportTable(
-        (*_knobs(grid), *_COLUMNS, ReportColumn("note")),
-        shown,
-        note=". ".join(filter(None, (note, risk))),
+        (*_knobs(grid), *_COLUMNS, ReportColumn("note")), shown, note=". ".join(filter(None, (note, risk)))
     )
 
 

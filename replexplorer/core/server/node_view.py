@@ -406,9 +406,8 @@ def thread_words(node: NodeView) -> tuple[str, ...]:
 
 def lag_s_of(truth: ServerTruth | None, node: NodeView) -> float | None:
     """How far a replica is behind, as exactly as it is known."""
-    truths = truth.replicas if truth is not None else ()
-    exact_ms = next((each.lag_ms for each in truths if each.name == node.name), None)
-    return node.lag_s if exact_ms is None else exact_ms / 1000
+    exact = truth.replica(node.name) if truth is not None else None
+    return node.lag_s if exact is None or exact.lag_ms is None else exact.lag_ms / 1000
 
 
 @dataclass(slots=True)

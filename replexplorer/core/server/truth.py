@@ -146,6 +146,10 @@ class ServerTruth:
     replicas: tuple[ReplicaTruth, ...] = ()
     checks: tuple[CrossCheck, ...] = ()
 
+    def replica(self, name: str) -> ReplicaTruth | None:
+        """One replica's figures; None where there are none."""
+        return next((each for each in self.replicas if each.name == name), None)
+
     @property
     def lag_ms(self) -> float | None:
         """Of the replica that is farthest behind; None where none says."""
