@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from replexplorer.adapters.docker import inventory
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.role_change import ChangeKind
 from replexplorer.core.server.gtid import gtid_count, parse_gtids, subtract_gtids
@@ -34,6 +35,13 @@ def live(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
         yield live
 
 
+def cpu_shares(docker_client: Any, live: LiveStack) -> dict[str, int]:
+    """The CPU weight of each node's server."""
+    servers = [each for each in inventory.containers(docker_client, live.stack.name) if each.role == "mysqld"]
+    found = {each.node: docker_client.inspect_container(each.id) for each in servers}
+    return {node: each["HostConfig"]["CpuShares"] for node, each in found.items()}
+
+
 async def roles(session: Session) -> dict[str, str]:
     return {node.name: str(node.role) for node in (await session.status()).nodes}
 
@@ -50,9 +58,10 @@ async def write_unseen(live: LiveStack, session: Session, source: str) -> None:
         await insert(live, source)
 
 
-async def test_a_killed_source_is_replaced_and_comes_back(live: LiveStack) -> None:
+async def test_a_killed_source_is_replaced_and_comes_back(docker_client: Any, live: LiveStack) -> None:
     async with connected(live, "failover") as session:
         first, *_ = session.fleet.members
+        assert cpu_shares(docker_client, live) == {"db1": 1024, "db2": 4096, "db3": 4096}
         async with live.session(first) as cursor:
             await cursor.execute("CREATE TABLE sandbox.t (id SERIAL)")
         await insert(live, first)
@@ -65,6 +74,7 @@ async def test_a_killed_source_is_replaced_and_comes_back(live: LiveStack) -> No
         second = done.source
         third = next(name for name in session.fleet.members if name not in (first, second))
         assert await roles(session) == {first: "down", second: "primary", third: "replica"}
+        assert cpu_shares(docker_client, live) == {first: 4096, second: 1024, third: 4096}
         assert await live.value(second, "SELECT @@GLOBAL.sync_binlog") == 100
         await insert(live, second)
         await until(lambda: live.value(third, ROWS), holds=lambda rows: rows == 2)

@@ -183,15 +183,18 @@ class DockerProvider:
 
     async def keep_roles(self, roles: BootRoles) -> None:
         """As a file on the tools volume of each host, which start-mysqld reads at each start; it is put there
-        by the daemon, so no container has to run. A host that is away gets it when `up` finds it again."""
+        by the daemon, so no container has to run. A host that is away gets it when `up` finds it again. Each
+        server gets the CPU weight of its role."""
 
         def put(host: str, client: Any) -> None:
-            from replexplorer.adapters.docker.build import put_roles
+            from replexplorer.adapters.docker.build import put_roles, weigh_servers
 
-            sidecars = inventory.sidecars(client, self.name)
+            found = inventory.take(client, self.name)
+            sidecars = [each for each in found.containers if each.role == "sidecar"]
             if not sidecars:
                 raise StackUnavailable(f"no such stack: {self.name}", "run `replexplorer up`")
             put_roles(client, sidecars[0].id, roles.text)
+            weigh_servers(client, found, roles.source)
 
         def work(daemons: Daemons) -> None:
             daemons.note(roles=roles.text)
