@@ -10,14 +10,13 @@ build/bench.json, those of a part to build/bench-NAME-PATTERN.json.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
@@ -31,6 +30,7 @@ from bench import (
     exposure,
     fsync_shim,
     imitation,
+    lag,
     ledger_cost,
     link_loop,
     load_parity,
@@ -42,10 +42,9 @@ from bench import (
     truth_of_the_link,
 )
 from bench.figure import Figure, Wanted, by_number, table, tell
-from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.cli.wiring import outside_of
+from bench.given_stack import new_stack
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.engine.session import Session
 from replexplorer.formats.documents import plain
 from replexplorer.reports.conditions import machine
 
@@ -101,6 +100,7 @@ SECTIONS: Mapping[str, Section] = {
     "packets": _packet_loop,
     "hour": lambda session, _: dashboard.hour(session),
     "ledger": lambda session, wanted: ledger_cost.figures(session, quick=wanted.quick),
+    "lag": lambda session, wanted: lag.figures(session, quick=wanted.quick),
     "roles": lambda session, wanted: roles.figures(session, quick=wanted.quick),
     "lossless": lossless.figures,
     "faults": random_faults.figures,
@@ -133,25 +133,11 @@ async def measured(names: list[str], *, quick: bool) -> Measured:
     """All figures of these sections, or of their parts; what one of them lacks is told in its place."""
     found = Measured()
     for _, together in groupby(names, lambda text: text if text.partition(":")[0] in _ALONE else ""):
-        async with _stack() as session:
+        async with new_stack() as session:
             found.server = session.rig.seen.server
             for text in together:
                 await _measure(session, text, found, quick=quick)
     return found
-
-
-@contextlib.asynccontextmanager
-async def _stack() -> AsyncIterator[Session]:
-    """A new stack, removed at the end."""
-    stack = DockerProvider(f"bench-{os.getpid()}")
-    session = Session(outside_of(stack), SessionOptions(holder="bench"))
-    try:
-        await session.up(lambda text, _=None: tell(text))
-        yield session
-    finally:
-        await session.disconnect()
-        await stack.down()
-        await stack.close()
 
 
 async def _measure(session: Session, text: str, found: Measured, *, quick: bool) -> None:
