@@ -36,8 +36,10 @@ from replexplorer.core.model.advice import (
     expected_exposure,
     read_goals,
 )
+from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.model.operating_point import (
     READ_ONLY,
+    applier_of,
     beyond,
     bound_rtt_ms,
     check_known,
@@ -45,7 +47,7 @@ from replexplorer.core.model.operating_point import (
     operating_point_of,
     unacknowledged,
 )
-from replexplorer.core.model.prediction import link_bound_tps
+from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps, replica_lag
 from replexplorer.core.model.prediction import predict as prediction_of
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.system import ASYNC, System, system_of, who_has
@@ -86,6 +88,8 @@ class PredictDocument:
     terms: list[PredictTerm]
     exposure: Exposure
     """What a failure would lose at this TPS, the mean over time."""
+    replicas: list[ReplicaLag]
+    """What a minute of this load leaves for each to apply; none of which the model does not know."""
     limit: str
     calibrated: bool
     """False where no run of `calibration` had the like; `warnings` says of what."""
@@ -209,11 +213,22 @@ def predicted(ground: Ground, named: Mapping[KnobName, Value], calibrated: Calib
             for term, ms in ({} if stuck else prediction.terms).items()
         ],
         exposure=expected_exposure(values, replicas, setting, tps, least_rtt_ms=calibration.least_rtt_ms),
+        replicas=_lags(values, () if system.is_group else replicas, tps, calibration),
         limit=stuck or prediction.limit,
         calibrated=not guessed,
         calibration=calibrated,
         warnings=_warnings(calibrated, values, named, replicas, guessed),
     )
+
+
+def _lags(
+    values: Mapping[KnobName, Value], replicas: Sequence[str], tps: float | None, calibration: Calibration
+) -> list[ReplicaLag]:
+    """How far each replica falls behind, where that is known."""
+    if tps is None or str(values[KnobName(keys.WORKLOAD, Place.LOAD)]) in READ_ONLY:
+        return []
+    found = [replica_lag(each, applier_of(values, each), tps, calibration) for each in replicas]
+    return [each for each in found if each is not None]
 
 
 def _warnings(
@@ -295,13 +310,14 @@ def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None
             number(each.latency_ms, 2),
             number(each.ceiling_tps),
             *losses_shortly(each.exposure),
+            number(max((lag.lag_s for lag in each.replicas), default=None)),
             each.limit,
         )
         for cell, each in zip(grid.cells, documents, strict=True)
     ]
     first = len(grid.dimensions)
-    heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", *LOSSES, "LIMIT")
-    numbers = range(first, first + 3 + len(LOSSES))
+    heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", *LOSSES, "LAG s", "LIMIT")
+    numbers = range(first, first + 4 + len(LOSSES))
     found = table(rows, heads, right=numbers, fold=len(heads) - 1, columns=columns)
     return f"{found}\n\n{_origin(documents[0].calibration)}"
 
@@ -321,7 +337,7 @@ def render(document: PredictDocument) -> str:
     if document.terms:
         rows = [(each.name, number(each.ms, 2), f"{each.share * 100:.1f} %") for each in document.terms]
         lines += [table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)), ""]
-    lines += [*labelled(exposure_lines(document.exposure)), ""]
+    lines += [*labelled(exposure_lines(document.exposure)), *(each.words for each in document.replicas), ""]
     knobs = {parse_name(key): value for key, value in document.settings.items()}
     return "\n".join([*lines, _basis(knobs, document.others_from), _origin(document.calibration)])
 

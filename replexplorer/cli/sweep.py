@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from replexplorer.cli.experiment_run import Narration
 from replexplorer.cli.wiring import attached
@@ -14,12 +14,12 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.sweep_result import Swept, SweptRun
 from replexplorer.core.knobs.names import parse_assignment
-from replexplorer.core.model.fit import Origin, fit, lacking
-from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
+from replexplorer.core.model.fit import Origin, fit, lacking, with_applier
+from replexplorer.core.model.fitted import Applied, Calibration, CalibrationRun, OperatingPoint
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
-from replexplorer.formats.calibration import save_calibration, this_machine
+from replexplorer.formats.calibration import load_calibration, save_calibration, this_machine
 from replexplorer.formats.scenes import scene_texts
 from replexplorer.reports.conditions import conditions_of, settings_words
 from replexplorer.reports.experiment_report import experiment_report
@@ -79,27 +79,38 @@ def learned(swept: Swept) -> Lesson:
 
 def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson:
     """Fit the model to runs and keep that as this machine's calibration. A sweep that cannot tell all
-    parameters, or that the model does not fit, changes nothing; nor does one
-    whose calibration cannot be written."""
+    parameters, or that the model does not fit, changes nothing, but for what late replicas tell of their
+    workers; nor does one whose calibration cannot be written."""
     runs = tuple(run for swept in counted if (run := calibration_run(swept)) is not None)
-    if missing := lacking(runs):
-        return Lesson(f"the model's calibration is unchanged: fitting it takes {missing}")
-    day = datetime.fromtimestamp(at_wall_s, UTC).date().isoformat()
-    calibration, runs = fit(runs, Origin(day, this_machine(), server))
-    found = calibration.validation
-    if found.median_error > MOST_ERROR:
-        return Lesson(f"the model's calibration is unchanged: {found}: was the machine busy?")
     file = paths.calibration_file()
+    if missing := lacking(runs):
+        known = load_calibration(file)
+        calibration, told = with_applier(known.calibration, runs), "replicas as these runs have them"
+        if known.origin == "shipped" or calibration == known.calibration:
+            return Lesson(f"the model's calibration is unchanged: fitting it takes {missing}")
+        runs = (*known.runs, *runs)
+    else:
+        day = datetime.fromtimestamp(at_wall_s, UTC).date().isoformat()
+        calibration, runs = fit(runs, Origin(day, this_machine(), server))
+        told = str(calibration.validation)
+        if calibration.validation.median_error > MOST_ERROR:
+            return Lesson(f"the model's calibration is unchanged: {told}: was the machine busy?")
     try:
         save_calibration(calibration, runs, file)
     except UsageError as error:
         return Lesson(f"the model's calibration is unchanged: {error}")
-    return Lesson(f"this machine's model: {found}; {file}", calibration)
+    return Lesson(f"this machine's model: {told}; {file}", calibration)
 
 
 def calibration_run(swept: SweptRun) -> CalibrationRun | None:
     """What the model is fitted to; None where the run says nothing of its settings."""
     if swept.why is not None or not swept.tps or swept.setting is None:
         return None
-    setting = {name: value for name, value in swept.setting.items() if name in _KNOWN}
-    return CalibrationRun(OperatingPoint(**setting), round(swept.tps, 3))
+    applied = None
+    if swept.applier is not None and swept.lag is not None and swept.lag.applied_tps is not None:
+        applied = Applied(_point(swept.applier), round(swept.lag.applied_tps, 3))
+    return CalibrationRun(_point(swept.setting), round(swept.tps, 3), applied)
+
+
+def _point(setting: Mapping[str, Any]) -> OperatingPoint:
+    return OperatingPoint(**{name: value for name, value in setting.items() if name in _KNOWN})

@@ -76,6 +76,16 @@ def test_what_is_no_goal_is_refused_in_one_line(snapshot: object) -> None:
     assert {each: refused(read_goals, each) for each in MISTAKES.splitlines()} == snapshot
 
 
+def test_a_goal_for_lag_is_judged_by_the_replica_that_falls_back_farthest() -> None:
+    verdicts = {
+        texts: {each.verdict for each in advised("lag < 1s", *texts, replicas=("db2", "db3")).found}
+        for texts in ((), ("fsync_delay@db3=20",), ("workload=insert",))
+    }
+    assert Verdict.MEETS in verdicts[()]
+    assert verdicts["fsync_delay@db3=20",] == set()
+    assert verdicts["workload=insert",] == {Verdict.MAY}, "its lag is not known"
+
+
 def test_no_loss_with_the_source_takes_semi_sync_and_a_power_cut_takes_fsyncs() -> None:
     found = advised("rpo = 0", "rtt@db2=10").found
     assert found

@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
-from replexplorer.core.model.fit import Origin, checks, fit, search, summary
+from replexplorer.core.model.fit import Origin, checks, fit, search, summary, with_applier
 from replexplorer.core.model.fitted import (
+    Applied,
     Calibration,
     CalibrationRun,
     LocalCost,
@@ -103,6 +104,27 @@ def test_the_wait_point_has_a_part_of_its_own_once_it_was_run() -> None:
     shared = replace(TRUE, after_commit_beside=0.8)
     both = [*runs(), *runs(after_commit=True, truth=shared)]
     assert fit(both, ORIGIN).calibration.after_commit_beside == pytest.approx(0.8, rel=0.1)
+
+
+APPLIER = LocalCost(0.2, 0.1)
+
+
+def applied(*workers: int, delay_ms: float = 5.0) -> list[CalibrationRun]:
+    """A run a number of workers, in which a replica with this disk was late."""
+    appliers = [OperatingPoint(each, "update_index", fsync_delay_ms=delay_ms) for each in workers]
+    late = [Applied(each, solve(each, TRUE, APPLIER).tps) for each in appliers]
+    return [replace(runs()[0], applied=each) for each in late]
+
+
+def test_replicas_that_were_late_tell_what_their_workers_cost() -> None:
+    known = [*applied(1, 4, 16), *applied(1, 4, delay_ms=0.0)]
+    found = with_applier(TRUE, known)
+    assert found.applier is not None
+    assert (found.applier.delay_ms, found.applier.cpu_ms) == pytest.approx((0.2, 0.1), rel=0.1)
+    assert found.applier_error < 0.05
+    assert with_applier(TRUE, [replace(known[0], applied=None), *known[1:]]).applier is not None
+    for too_few in (runs(), applied(1, 4), applied(4, 4, 4)):
+        assert with_applier(TRUE, too_few) == TRUE
 
 
 @pytest.mark.parametrize(

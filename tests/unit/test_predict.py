@@ -14,6 +14,8 @@ from replexplorer.cli import main, wiring
 from replexplorer.cli.sweep import taught
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.experiment.sweep_result import SweptRun
+from replexplorer.core.model.fitted import OperatingPoint
+from replexplorer.core.server.truth import Lag
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import load_calibration, shipped_calibration
 
@@ -92,6 +94,24 @@ def test_where_nobody_acknowledges_no_tps_is_predicted(capsys: pytest.CaptureFix
         assert capsys.readouterr().out.startswith("no commit is acknowledged: ")
         assert answer(capsys, *words)["tps"] > 0, "nobody waits without semi-sync"
         assert answer(capsys, "semi_sync=on", "workload=point_select", *words)["tps"] > 0
+
+
+def test_slow_appliers_fall_behind_and_more_workers_less(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = ["fsync_delay@db2=20ms", "clients=8"]
+    behind = []
+    for workers in (1, 4, 16):
+        document = answer(capsys, *slow, f"replica_parallel_workers={workers}")
+        [lag] = document["replicas"]
+        assert lag["lag_s"] == pytest.approx(60 * (1 - lag["applied_tps"] / document["tps"]), rel=1e-6)
+        assert lag["least_s"] <= lag["lag_s"] <= lag["most_s"]
+        assert lag["drain_s"] > lag["lag_s"], "it applies less a second than the load makes"
+        behind.append(lag["lag_s"])
+    assert behind == sorted(behind, reverse=True)
+    assert answer(capsys, "rtt=85ms", "semi_sync=on", "clients=1")["replicas"][0]["lag_s"] == 0
+    assert answer(capsys, "workload=insert")["replicas"] == [], "of it no run had a late replica"
+    for refused in ("replica_preserve_commit_order=off", "binlog_row_image=minimal"):
+        assert main(["predict", refused]) == 2
+        assert f"the model does not know {refused.partition('=')[0]}" in capsys.readouterr().err
 
 
 def test_for_people(capsys: pytest.CaptureFixture[str], snapshot: object) -> None:
@@ -179,6 +199,21 @@ def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> 
     assert own.local == shipped_calibration().calibration.local
     document = answer(capsys, "rtt=85ms")
     assert (document["calibration"]["origin"], document["calibration"]["day"]) == ("own", "2027-01-15")
+
+    assert document["replicas"] == [], "none was late"
+    late = [
+        replace(
+            swept()[0],
+            applier=asdict(OperatingPoint(workers, "update_index", fsync_delay_ms=5.0)),
+            lag=Lag(9.0, 9.0, "growing", "db2", applied_tps),
+        )
+        for workers, applied_tps in ((1, 81.0), (4, 235.0), (16, 735.0))
+    ]
+    assert taught(late, SERVER, NOW_S).told.startswith(
+        "this machine's model: replicas as these runs have them"
+    )
+    [lag] = answer(capsys, "fsync_delay@db2=5ms", "replica_parallel_workers=4")["replicas"]
+    assert lag["applied_tps"] == pytest.approx(235, rel=0.2)
 
 
 def test_a_sweep_that_cannot_tell_changes_nothing() -> None:

@@ -190,10 +190,16 @@ def test_a_replica_catches_up_at_the_pace_at_which_its_backlog_shrinks(
 def test_lag_of_a_measurement_is_of_the_replica_that_fell_back_farthest() -> None:
     seen = LagSeen()
     assert seen.lag is None
-    for db2_ms, db3_ms, drain_s in ((500.0, 0.0, 1.0), (9000.0, 2000.0, None), (4000.0, 100.0, 8.0)):
-        db2 = ReplicaTruth("db2", db2_ms, applied_tps=100.0, drain_s=drain_s)
+    for db2_ms, db3_ms, applied_tps, drain_s in (
+        (500.0, 0.0, 900.0, 1.0),
+        (9000.0, 2000.0, 100.0, None),
+        (4000.0, 100.0, 300.0, 8.0),
+    ):
+        db2 = ReplicaTruth("db2", db2_ms, applied_tps=applied_tps, drain_s=drain_s)
         seen.add((db2, ReplicaTruth("db3", db3_ms), ReplicaTruth("db4")))
-    assert seen.lag == Lag(9.0, 4.0, "draining", "db2")
+    assert seen.lag == Lag(9.0, 4.0, "draining", "db2", applied_tps=200.0), (
+        "of the looks at which it was late"
+    )
 
 
 def test_bytes_shipped_are_of_one_connection() -> None:

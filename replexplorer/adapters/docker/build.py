@@ -35,10 +35,10 @@ With 32 clients on two cores one probe in a hundred was 132 ms late at 85 ms, an
 22 at 1 ms). A sidecar takes 1 % of a core meanwhile. A daemon without the CPU controller ignores it."""
 SOURCE_SHARES: Final = 1024
 REPLICA_SHARES: Final = 4096
-"""On a full machine an applier gets a core before the source does, so that the load's clients wait and not the
-replica: it takes 1.5 to 2 times the source's CPU a commit. With 8 clients on two cores a replica of the source's
-weight was 3.3 and 5.9 s behind after 20 s, one of this weight 0 s, and the TPS were the same (1,871 and 1,935;
-1,808 and 2,052). Members of a group weigh the same: each of them may be the primary."""
+"""On a full machine an applier gets a core before the source does, so that the load's clients wait and not
+the replica: it takes 1.5 to 2 times the source's CPU a commit. With 8 clients on two cores a replica of the
+source's weight was 3.3 and 5.9 s behind after 20 s, one of this weight 0 s, and the TPS were the same (1,871
+and 1,935; 1,808 and 2,052). Members of a group weigh the same: each of them may be the primary."""
 CONGESTION: Final = {"net.ipv4.tcp_congestion_control": "reno"}
 """BBR models the path and believes in its old round trip for 10 s: after a jump from 0 to 85 ms it sends 4
 packets a round trip, and commits of a busy source wait for seconds. Reno is on every kernel and open to every

@@ -43,7 +43,7 @@ ATTEMPTS: Final = 2
 
 
 @json_keys(
-    hide="cell block started_wall_s tps variance freedom service response setting",
+    hide="cell block started_wall_s tps variance freedom service response setting applier",
     show="block=number started tps=interval n=service.count latency_ms=service.latency"
     " response_ms=response.latency",
     why="failed",
@@ -91,7 +91,9 @@ class SweptRun:
     """Its state; None where nothing was seen."""
     effective: Mapping[str, Value | None] = field(default_factory=dict)
     setting: Mapping[str, Any] | None = None
-    """What the model looks at (`core.model.Setting`); None in the open loop."""
+    """What the model looks at (`OperatingPoint`); None in the open loop."""
+    applier: Mapping[str, Any] | None = None
+    """The same of the replica that `lag` is of."""
     anatomy: Mapping[str, float] | None = None
     """Milliseconds a commit by part; None where it was not measured."""
     exposure: Exposure | None = None

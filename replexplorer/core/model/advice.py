@@ -6,7 +6,7 @@ the settings (`expected_exposure`).
 Laws. All choices are judged by one model: a run is never compared with a prediction. A figure is a range, as
 wide as what nine of ten cells are within. A goal is met where the whole of it is within the bound, missed
 where none of it is, and between them it may be met. For losses the range is from the usual to the most. What
-the model does not know (lag) may be met.
+the model does not know may be met.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from replexplorer.core.model.fitted import Calibration, OperatingPoint
 from replexplorer.core.model.operating_point import (
     READ_ONLY,
     Values,
+    applier_of,
     beyond,
     link_of,
     operating_point_of,
     unacknowledged,
     value_of,
 )
-from replexplorer.core.model.prediction import link_bound_tps, predict
+from replexplorer.core.model.prediction import link_bound_tps, predict, replica_lag
 from replexplorer.core.server.comeback import redo_fsyncs
 from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown, after_power_cut, silent
 from replexplorer.core.text import closest, number
@@ -59,7 +60,7 @@ class GoalFigure(StrEnum):
     SOURCE_LOST = "source_lost"
     """The same of the loss of the source, a replica taking over."""
     LAG = "lag"
-    """How far replicas are behind, s; the model does not know it."""
+    """How far the replica that is farthest behind is after a minute of load, s."""
 
 
 RPO: Final = "rpo"
@@ -343,7 +344,9 @@ def advise(
             {name: value for name, value in settings.items() if name not in lacking},
             figures,
             exposure,
-            tuple(_judged(goal, figures, exposure) for goal in goals),
+            tuple(
+                _judged(goal, figures, exposure, _lag(turned, replicas, tps, calibration)) for goal in goals
+            ),
             _gives_up(turned, replicas, exposure, setting),
             _price(turned, replicas, exposure, setting, figures),
             beyond(setting, turned, replicas, calibration),
@@ -388,8 +391,20 @@ def _choices(
     return found
 
 
-def _judged(goal: Goal, figures: Mapping[GoalFigure, FigureRange], exposure: Exposure) -> JudgedGoal:
-    figure = figures.get(goal.wanted)
+def _lag(values: Values, replicas: Sequence[str], tps: float, calibration: Calibration) -> FigureRange | None:
+    """Of the replica that falls back farthest; None where one's is not known."""
+    found = [replica_lag(each, applier_of(values, each), tps, calibration) for each in replicas]
+    known = [each for each in found if each is not None]
+    if not known or len(known) < len(found):
+        return None
+    worst = max(known, key=lambda each: each.lag_s)
+    return FigureRange(worst.lag_s, worst.least_s, worst.most_s, "model")
+
+
+def _judged(
+    goal: Goal, figures: Mapping[GoalFigure, FigureRange], exposure: Exposure, lag: FigureRange | None
+) -> JudgedGoal:
+    figure = lag if goal.wanted is GoalFigure.LAG else figures.get(goal.wanted)
     if goal.wanted in FAILURES:
         figure = _loss(getattr(exposure, goal.wanted.value), goal.unit, figures[GoalFigure.TPS].value)
     if figure is None:

@@ -128,6 +128,8 @@ LEAST_RUNS: Final = 16
 """Fewer say too little for nine parameters."""
 _LEAST_CLIENTS: Final = 3
 """Numbers of clients that tell a workload's two costs apart."""
+_LEAST_APPLIERS: Final = 3
+"""Settings of a replica that tell its workers' two costs apart, each predicted from the others."""
 _START: Final[dict[str, Any]] = {
     "fsync_ms": 0.3,
     "receive_ms": 0.1,
@@ -191,7 +193,33 @@ def fit(runs: Sequence[CalibrationRun], origin: Origin) -> Fit:
     calibration = _all_fitted(calibration, usable, _FIRST_STEP)
     start = calibration
     validated = cross_validated(usable, lambda others: _all_fitted(start, others, _NEXT_STEP))
-    return Fit(replace(calibration, validation=summary(checks(validated))), validated)
+    calibration = replace(calibration, validation=summary(checks(validated)))
+    return Fit(with_applier(calibration, usable), validated)
+
+
+def with_applier(calibration: Calibration, runs: Sequence[CalibrationRun]) -> Calibration:
+    """The calibration with the cost of a replica's workers, by what replicas that were late applied;
+    unchanged where that was in fewer than three settings, or with one number of workers."""
+    main, cells = next(iter(calibration.local)), dict[OperatingPoint, list[float]]()
+    for run in runs:
+        if run.applied is not None and run.applied.tps > 0 and run.applied.setting.workload == main:
+            cells.setdefault(alone(run.applied.setting), []).append(run.applied.tps)
+    rates = {cell: median(tps) for cell, tps in cells.items()}
+    if len(rates) < _LEAST_APPLIERS or len({cell.clients for cell in rates}) < 2:
+        return calibration
+
+    def cost(known: Mapping[OperatingPoint, float]) -> LocalCost:
+        def misfit(values: Sequence[float]) -> float:
+            tried = LocalCost(*values)
+            return fmean(abs(log(solve(cell, calibration, tried).tps / tps)) for cell, tps in known.items())
+
+        return LocalCost(*(round(each, 4) for each in search(misfit, [0.3, 0.1])))
+
+    errors = []
+    for cell, tps in rates.items():
+        others = {other: known for other, known in rates.items() if other != cell}
+        errors.append(abs(solve(cell, calibration, cost(others)).tps / tps - 1))
+    return replace(calibration, applier=cost(rates), applier_error=round(max(errors), 4))
 
 
 def lacking(runs: Sequence[CalibrationRun]) -> str | None:

@@ -136,12 +136,23 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Applied:
+    """What a replica that was late applied in a run: its applier's capacity under that load."""
+
+    setting: OperatingPoint
+    """Its workers as clients, over its own fsyncs."""
+    tps: float
+
+
+@dataclass(frozen=True, slots=True)
 class CalibrationRun:
     """One measured run: a closed loop in a settled state."""
 
     setting: OperatingPoint
     tps: float
     """Acknowledged transactions per second."""
+    applied: Applied | None = None
+    """None where no replica was late."""
     predicted_tps: float | None = None
     """What the other cells' runs say of its setting; None before they were asked, and where they say nothing
     of its workload."""
@@ -216,6 +227,12 @@ class Calibration:
     after_commit_beside: float | None = None
     """The same under wait_point=after_commit, whose waiters hold up no engine commit; None where no run was
     made under it: then it is taken for that of after_sync."""
+    applier: LocalCost | None = None
+    """What a transaction of the main workload costs a replica's worker; None where no two runs with different
+    workers had a replica that was late."""
+    applier_error: float = 0.0
+    """The largest |predicted / measured - 1| of a replica's capacity, each setting predicted from the
+    others."""
     is_shipped: bool = False
     """It came with the program, from another machine than this one."""
 

@@ -30,6 +30,15 @@ READ_ONLY: Final = frozenset({"point_select"})
 """Workloads that commit nothing: no fsync and no acknowledgement is waited for."""
 _WAITING: Final = frozenset({keys.WAIT_POINT, keys.SEMI_SYNC_REPLICAS, keys.SEMI_SYNC_TIMEOUT})
 """Knobs that count only while commits wait for a replica."""
+_OF_APPLIERS: Final = frozenset(
+    {
+        keys.REPLICA_PARALLEL_WORKERS,
+        keys.SYNC_BINLOG,
+        keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
+        keys.FSYNC_DELAY,
+    }
+)
+"""What of a replica decides how fast it applies (`applier_of`)."""
 _WAYS: Final = DELAYS | {keys.PARTITION}
 _SAID: Final = frozenset(
     {
@@ -101,6 +110,18 @@ def operating_point_of(
     )
 
 
+def applier_of(values: Values, replica: str) -> OperatingPoint:
+    """A replica's applier as the model looks at it: its workers commit as clients do, over its own fsyncs."""
+    sync_binlog = int(value_of(values, keys.SYNC_BINLOG, replica))
+    return OperatingPoint(
+        clients=max(1, int(value_of(values, keys.REPLICA_PARALLEL_WORKERS, replica))),
+        workload=str(value_of(values, keys.WORKLOAD, Place.LOAD)),
+        redo_fsyncs=float(redo_fsyncs(value_of(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT, replica))),
+        binlog_fsyncs=1 / sync_binlog if sync_binlog else 0.0,
+        fsync_delay_ms=float(value_of(values, keys.FSYNC_DELAY, replica)),
+    )
+
+
 def _waited_ms(rtts_ms: Sequence[float | None], required: int, system: System) -> float:
     """The round trips that a commit waits for: to those that must have it, and where members take turns to
     the farthest one after that, which has to pass its turn."""
@@ -153,9 +174,12 @@ def looked_at(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
     return {
         name: value
         for name, value in values.items()
-        if name.key in looked
-        and (name.node == SOURCE or name.knob.place is not Place.SOURCE)
-        and (name.key in said or value != name.knob.default)
+        if (
+            name.key in looked
+            and (name.node == SOURCE or name.knob.place is not Place.SOURCE)
+            and (name.key in said or value != name.knob.default)
+        )
+        or (name.key in _OF_APPLIERS and name.node != SOURCE and value != name.knob.default)
     }
 
 
@@ -210,9 +234,12 @@ def check_known(values: Mapping[KnobName, Value], named: Collection[KnobName]) -
 
 
 def is_known(name: KnobName, workload: str) -> bool:
-    """Whether the model looks at it: durability and disk of the source alone, links to the source alone."""
+    """Whether the model looks at it: durability and disk of the source and, for its lag, of a replica; links
+    to the source alone."""
     if name.key == keys.KEY_SPREAD:
         return hot_rows(workload, 1) is not None
+    if name.key in _OF_APPLIERS and name.node != SOURCE:
+        return True
     has_place = name.node == SOURCE if name.knob.place is Place.SOURCE else not is_pair(name.node)
     return name.key in _LOOKED_AT and has_place
 

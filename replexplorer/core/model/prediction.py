@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.model.ceiling import bound
@@ -134,6 +134,61 @@ def where_zero(falling: Callable[[float], float]) -> float:
 
 def _times(cost: LocalCost, factor: float) -> LocalCost:
     return LocalCost(cost.delay_ms * factor, cost.cpu_ms * factor)
+
+
+LOAD_S: Final = 60.0
+"""Of a load after which lag is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLag:
+    """What a minute of load leaves of a replica's work."""
+
+    replica: str
+    applied_tps: float
+    """What its applier can do at most."""
+    lag_s: float
+    """Behind at the end; 0: it keeps up."""
+    least_s: float
+    most_s: float
+    """By the model's largest error."""
+    drain_s: float
+    """Until it has caught up, once the load has ended."""
+
+    @property
+    def words(self) -> str:
+        """`db2 applies up to 980/s: a minute of this load leaves it 29 s behind (24 to 34), 57 s to catch
+        up`."""
+        told = f"{self.replica} applies up to {self.applied_tps:,.0f}/s: "
+        if not self.most_s:
+            return f"{told}it keeps up"
+        behind = f"{self.lag_s:.0f} s behind ({self.least_s:.0f} to {self.most_s:.0f})"
+        if not self.lag_s:
+            return f"{told}it may just keep up; a minute of this load leaves it {behind}"
+        return f"{told}a minute of this load leaves it {behind}, {self.drain_s:.0f} s to catch up"
+
+
+def replica_lag(
+    replica: str, applier: OperatingPoint, tps: float, calibration: Calibration
+) -> ReplicaLag | None:
+    """What this applier makes of so many transactions a second (`operating_point.applier_of`); None where the
+    calibration does not know: another workload than its main one, or no run had a late replica."""
+    if calibration.applier is None or applier.workload != next(iter(calibration.local)):
+        return None
+    most_tps = solve(applier, calibration, calibration.applier).tps
+
+    def lag_s(applied_tps: float) -> float:
+        return LOAD_S * (1 - applied_tps / tps) if applied_tps < tps else 0.0
+
+    times = 1 + calibration.applier_error
+    return ReplicaLag(
+        replica,
+        most_tps,
+        lag_s(most_tps),
+        lag_s(most_tps * times),
+        lag_s(most_tps / times),
+        lag_s(most_tps) * tps / most_tps,
+    )
 
 
 def _busy_clients(setting: OperatingPoint, calibration: Calibration, cost: LocalCost, rate_tps: float) -> int:

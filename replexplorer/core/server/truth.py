@@ -82,6 +82,9 @@ class Lag:
     trend: Literal["growing", "draining", "steady"]
     """At the end; steady: less than a second, or not known."""
     replica: str
+    applied_tps: float | None = None
+    """What it applied a second while it was late, the mean over the looks: all that it can do under this
+    load. None where it never was late."""
 
     @property
     def trending(self) -> str:
@@ -100,6 +103,8 @@ class LagSeen:
 
     _max_s: dict[str, float] = field(default_factory=dict)
     _last: dict[str, ReplicaTruth] = field(default_factory=dict)
+    _late: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Looks at which it was late, and what it applied a second, summed over them."""
 
     def add(self, look: Iterable[ReplicaTruth]) -> None:
         """Take a look; who does not say how far it is behind is left out."""
@@ -107,6 +112,9 @@ class LagSeen:
             if each.lag_ms is not None:
                 self._max_s[each.name] = max(self._max_s.get(each.name, 0.0), each.lag_ms / 1000)
                 self._last[each.name] = each
+                if each.lag_ms >= _LATE_MS and each.applied_tps is not None:
+                    looks, sum_tps = self._late.get(each.name, (0, 0.0))
+                    self._late[each.name] = looks + 1, sum_tps + each.applied_tps
 
     @property
     def lag(self) -> Lag | None:
@@ -118,7 +126,9 @@ class LagSeen:
         trend: Literal["growing", "draining", "steady"] = "growing" if last.drain_s is None else "draining"
         if (last.lag_ms or 0.0) < _LATE_MS or last.applied_tps is None:
             trend = "steady"
-        return Lag(self._max_s[worst], (last.lag_ms or 0.0) / 1000, trend, worst)
+        looks, sum_tps = self._late.get(worst, (0, 0.0))
+        applied_tps = sum_tps / looks if looks else None
+        return Lag(self._max_s[worst], (last.lag_ms or 0.0) / 1000, trend, worst, applied_tps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,8 @@ class SweepRun:
         each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0
         least_s = LEAST_BATCH_LATENCIES * (total.service.mean_ms or 0.0) / 1000
         spread = spread_of([each.tps for each in even], each_s, least_s)
-        anatomy = found.anatomy
+        anatomy, lag = found.anatomy, found.lag
+        modelled = not is_open and _is_modelled(seen)
         return replace(
             bare,
             why=why,
@@ -172,11 +173,12 @@ class SweepRun:
             cpu_percent=total.cpu_percent,
             protection=seen.protection.state.value,
             effective={str(name): seen.effective(name) for name in cell.values},
-            setting=None if is_open or not _is_modelled(seen) else asdict(stack.forecast.setting()),
+            setting=asdict(stack.forecast.setting()) if modelled else None,
+            applier=asdict(stack.forecast.applier(lag.replica)) if modelled and lag is not None else None,
             anatomy={part.value: round(ms, 4) for part, ms in anatomy.parts.items()} if anatomy else None,
             exposure=found.exposure,
             cost=found.cost,
-            lag=found.lag,
+            lag=lag,
         )
 
     def _finals(self) -> set[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from replexplorer.core.load.interval import LoadView
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import Ceiling, acknowledging_rtt_ms, bound, local_cost_ms
 from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
-from replexplorer.core.model.operating_point import operating_point_of
+from replexplorer.core.model.operating_point import applier_of, operating_point_of
 from replexplorer.core.model.prediction import measured, predict
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.protection import WAITING, Protection, ProtectionState
@@ -91,16 +91,24 @@ class Predictor:
     def setting(self) -> OperatingPoint:
         """The settings in force as the model sees them, and as requested what is not known; round trips
         and fsync are the measured ones."""
+        fleet = self.state.fleet
+        setting = operating_point_of(
+            self._values(), fleet.replica_names, rtts_ms=self._rtts_ms(), system=fleet.system
+        )
+        disk = self.state.source_disk
+        return replace(setting, fsync_ms=disk.measured_ms if disk else None)
+
+    def applier(self, replica: str) -> OperatingPoint:
+        """The same of a replica's applier."""
+        return applier_of(self._values(), replica)
+
+    def _values(self) -> Mapping[KnobName, Value | None]:
+        """Of all knobs, as in force, else as requested."""
         values: dict[KnobName, Value | None] = {}
         for name in self.state.names():
             effective = self.state.effective_value(name)
             values[name] = self.state.requested_value(name) if effective is None else effective
-        fleet = self.state.fleet
-        setting = operating_point_of(
-            values, fleet.replica_names, rtts_ms=self._rtts_ms(), system=fleet.system
-        )
-        disk = self.state.source_disk
-        return replace(setting, fsync_ms=disk.measured_ms if disk else None)
+        return values
 
     def _in_force(self, load: LoadView, protection: Protection) -> OperatingPoint:
         """The settings with the load as it is, and as commits really wait."""
