@@ -15,7 +15,7 @@ from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.sweep_result import Swept, SweptRun
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.model.fit import Origin, fit, lacking, with_applier
-from replexplorer.core.model.fitted import Applied, Calibration, CalibrationRun, OperatingPoint
+from replexplorer.core.model.fitted import AppliedRate, Calibration, CalibrationRun, OperatingPoint
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
@@ -108,7 +108,7 @@ def calibration_run(swept: SweptRun) -> CalibrationRun | None:
         return None
     applied = None
     if swept.applier is not None and swept.lag is not None and swept.lag.applied_tps is not None:
-        applied = Applied(_point(swept.applier), round(swept.lag.applied_tps, 3))
+        applied = AppliedRate(_point(swept.applier), round(swept.lag.applied_tps, 3))
     return CalibrationRun(_point(swept.setting), round(swept.tps, 3), applied)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from replexplorer.core.model.fit import Origin, checks, fit, search, summary, with_applier
 from replexplorer.core.model.fitted import (
-    Applied,
+    AppliedRate,
     Calibration,
     CalibrationRun,
     LocalCost,
@@ -112,7 +112,7 @@ APPLIER = LocalCost(0.2, 0.1)
 def applied(*workers: int, delay_ms: float = 5.0) -> list[CalibrationRun]:
     """A run a number of workers, in which a replica with this disk was late."""
     appliers = [OperatingPoint(each, "update_index", fsync_delay_ms=delay_ms) for each in workers]
-    late = [Applied(each, solve(each, TRUE, APPLIER).tps) for each in appliers]
+    late = [AppliedRate(each, solve(each, TRUE, APPLIER).tps) for each in appliers]
     return [replace(runs()[0], applied=each) for each in late]
 
 

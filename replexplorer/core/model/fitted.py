@@ -136,7 +136,7 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedRate:
     """What a replica that was late applied in a run: its applier's capacity under that load."""
 
     setting: OperatingPoint
@@ -151,7 +151,7 @@ class CalibrationRun:
     setting: OperatingPoint
     tps: float
     """Acknowledged transactions per second."""
-    applied: Applied | None = None
+    applied: AppliedRate | None = None
     """None where no replica was late."""
     predicted_tps: float | None = None
     """What the other cells' runs say of its setting; None before they were asked, and where they say nothing
