@@ -171,8 +171,8 @@ class ReplicaLag:
 def replica_lag(
     replica: str, applier: OperatingPoint, tps: float, calibration: Calibration
 ) -> ReplicaLag | None:
-    """What a load of this TPS leaves for an applier (`operating_point.applier_of`); None where the calibration
-    does not know: another workload than its main one, or no run had a late replica."""
+    """What a load of this TPS leaves for an applier (`operating_point.applier_of`); None where the
+    calibration does not know: another workload than its main one, or no run had a late replica."""
     if calibration.applier is None or applier.workload != next(iter(calibration.local)):
         return None
     most_tps = solve(applier, calibration, calibration.applier).tps
