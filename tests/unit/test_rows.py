@@ -1,0 +1,176 @@
+"""What looks at the rows of two nodes prove, and how rows are asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from replexplorer.core.dialect.rows import RowRange
+from replexplorer.core.errors import UsageError
+from replexplorer.core.rows import (
+    SAME_LOOKS,
+    Difference,
+    RowLook,
+    RowRun,
+    Rows,
+    RowsChecked,
+    TableRows,
+    Unlike,
+    looked,
+    picked,
+    runs_of,
+)
+from replexplorer.core.tables import PRIMARY, Column, Index, TableName, TableShape
+
+
+def after(*looks: tuple[Rows, Rows, bool]) -> Unlike:
+    left: Unlike = {}
+    for source, node, proves in looks:
+        left = looked(left, source, node, proves=proves)
+    return left
+
+
+A: Rows = {(1,): "a"}
+B: Rows = {(1,): "b"}
+NONE: Rows = {}
+PROVED = SAME_LOOKS - 1
+
+
+@pytest.mark.parametrize(
+    ("looks", "found"),
+    [
+        ([(A, A, True)], None),
+        ([(A, B, True)], "unsettled"),
+        ([(A, B, True)] * SAME_LOOKS, "changed"),
+        ([(A, NONE, True)] * SAME_LOOKS, "missing"),
+        ([(NONE, A, True)] * SAME_LOOKS, "extra"),
+        ([(A, B, True)] * PROVED + [(B, B, True)], None),
+        ([(A, B, True)] * PROVED + [(A, B, False)], "unsettled"),
+        ([(A, B, True)] * PROVED + [(B, A, True)], "unsettled"),
+        ([(A, B, True)] * PROVED + [(NONE, B, True)], "unsettled"),
+        ([(A, B, True)] * PROVED + [(NONE, NONE, True)], None),
+        ([(A, B, False), *[(A, B, True)] * PROVED], "changed"),
+    ],
+)
+def test_only_what_stays_the_same_differs(looks: list[tuple[Rows, Rows, bool]], found: str | None) -> None:
+    left = after(*looks)
+    assert [look.difference for look in left.values()] == ([found] if found else [])
+
+
+def test_rows_that_came_after_the_first_look_are_not_looked_at() -> None:
+    assert after((A, B, True), (A, {**B, (2,): "new"}, True)).keys() == {(1,)}
+
+
+def test_neighbours_that_differ_alike_are_one_run() -> None:
+    changed, missing, extra = (
+        RowLook("a", "b", SAME_LOOKS),
+        RowLook("a", None, SAME_LOOKS),
+        RowLook(None, "a", SAME_LOOKS),
+    )
+    left: Unlike = {
+        (1, "x"): changed,
+        (2, "x"): changed,
+        (4, "x"): changed,
+        (5, "x"): missing,
+        (9, "y"): extra,
+    }
+    seen = [*((number, "x") for number in range(1, 7)), (9, "y")]
+    assert runs_of(left, seen) == [
+        RowRun("changed", "1, x", "2, x", 2),
+        RowRun("changed", "4, x", "4, x", 1),
+        RowRun("missing", "5, x", "5, x", 1),
+        RowRun("extra", "9, y", "9, y", 1),
+    ]
+    assert runs_of({(): changed}, [()]) == [RowRun("changed")]
+
+
+def test_all_rows_are_counted_and_few_are_kept() -> None:
+    table = TableRows()
+    table.add([RowRun("changed", str(key), str(key), 2) for key in range(30)])
+    assert (table.rows, len(table.runs)) == ({"changed": 60}, 20)
+    table.add([RowRun("changed")])
+    assert table.rows == {"changed": None}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "unknown", "verdict"),
+    [
+        ([], {}, "alike"),
+        (["unsettled"], {}, "unknown"),
+        ([], {"db2": "away"}, "unknown"),
+        (["unsettled", "extra"], {"db3": "away"}, "differs"),
+    ],
+)
+def test_a_difference_goes_before_what_is_not_known(
+    kinds: list[Difference], unknown: dict[str, str], verdict: str
+) -> None:
+    tables = {"shop.t": TableRows(dict.fromkeys(kinds, 1))}
+    assert RowsChecked("db1", nodes={"db2": tables}, unknown=unknown).verdict == verdict
+
+
+TABLES = [TableName("shop", "b"), TableName("shop", "a"), TableName("mail", "a")]
+
+
+def test_tables_are_named_with_or_without_their_database() -> None:
+    assert picked([], TABLES) == sorted(TABLES)
+    assert picked(["shop"], TABLES) == [("shop", "a"), ("shop", "b")]
+    assert picked(["mail.a", "shop.a"], TABLES) == [("mail", "a"), ("shop", "a")]
+    with pytest.raises(UsageError, match=r"'shop\.c'"):
+        picked(["shop", "shop.c"], TABLES)
+
+
+# -- the statements
+
+
+def shape(*columns: Column, key: tuple[str, ...] = ()) -> TableShape:
+    indexes = (Index(PRIMARY, key, unique=True),) if key else ()
+    return TableShape(TableName("shop", "t"), columns=columns, indexes=indexes)
+
+
+@pytest.mark.parametrize(
+    ("column", "hashed"),
+    [
+        (Column("c", "int(11) unsigned"), "`t`.`c`"),
+        (Column("c", "datetime(6)", nullable=True), "COALESCE(`t`.`c`, 'NULL')"),
+        (Column("c", "time"), "`t`.`c`"),
+        (Column("c", "timestamp(3)"), "UNIX_TIMESTAMP(`t`.`c`)"),
+        (Column("c", "float"), "(`t`.`c` + 0e0)"),
+        (Column("c", "varchar(9)", nullable=True), "COALESCE(HEX(`t`.`c`), 'NULL')"),
+        (Column("c", "enum('int')"), "HEX(`t`.`c`)"),
+        (Column("c", "bit(8)"), "HEX(`t`.`c`)"),
+        (Column("c", "point"), "HEX(`t`.`c`)"),
+        (Column("c", "json"), "SHA2(`t`.`c`, 256)"),
+        (Column("c", "longblob"), "SHA2(`t`.`c`, 256)"),
+    ],
+)
+def test_a_value_is_hashed_by_its_type(column: Column, hashed: str) -> None:
+    statement = RowRange(shape(column, Column("g", "int", is_generated=True))).rows().statement
+    assert f"CONCAT_WS('#', {hashed})" in statement
+
+
+def test_a_range_lies_between_two_keys() -> None:
+    table = shape(Column("a", "int"), Column("b", "binary(2)"), key=("a", "b"))
+    question = RowRange(table, (1, "0A"), (2, "FF")).rows(7)
+    beyond = "`t`.`a` > %s OR `t`.`a` = %s AND `t`.`b` > UNHEX(%s)"
+    assert question.statement == (
+        "SELECT (`t`.`a`), HEX(`t`.`b`), LEFT(SHA2(CONCAT_WS('#', `t`.`a`, HEX(`t`.`b`)), 256), 16) AS `#`"
+        f" FROM `shop`.`t` AS t FORCE INDEX (PRIMARY) WHERE TRUE AND ({beyond}) AND NOT ({beyond})"
+        " ORDER BY `t`.`a`, `t`.`b` LIMIT 7"
+    )
+    assert question.arguments == (1, 1, "0A", 2, 2, "FF")
+    assert question.read([{"a": 1, "b": "0B", "#": "f0"}]) == {(1, "0B"): "f0"}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        shape(Column("a", "int")),
+        shape(Column("a", "timestamp"), key=("a",)),
+        shape(Column("a", "int"), Column("b", "enum('x')"), key=("a", "b")),
+        shape(Column("100%", "int"), key=("100%",)),
+    ],
+)
+def test_without_a_key_to_walk_along_a_range_is_the_whole_table(table: TableShape) -> None:
+    question = RowRange(table).rows(7)
+    assert question.statement.startswith("SELECT CONCAT_WS(' ', COUNT(*), SUM(CAST(CONV(LEFT(SHA2(")
+    assert question.statement.endswith(" FROM `shop`.`t` AS t")
+    assert question.read([{"total": "2 99"}]) == {(): "2 99"}
