@@ -16,7 +16,7 @@ from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
 from replexplorer.core.server.node_view import not_whole
-from replexplorer.core.text import closest, folded
+from replexplorer.core.text import closest, folded, number
 from replexplorer.core.topology import Roster
 from replexplorer.engine.outcome import Status
 from replexplorer.formats import paths
@@ -232,6 +232,8 @@ async def _address(call: Call) -> Dsn:
 
 async def check_schema(call: Call) -> int:
     """Exit code 1 where a problem is found; notes change nothing."""
+    if call.args.rows:
+        return await check_rows(call)
     from replexplorer.core.dialect.schema import SchemaChecked
 
     async with attached(call, "check-schema") as session:
@@ -254,3 +256,28 @@ async def check_schema(call: Call) -> int:
 
     call.console.deliver(found, text)
     return 1 if problems else 0
+
+
+async def check_rows(call: Call) -> int:
+    """Exit code 1 where rows differ between nodes, 4 where that is not known of all."""
+    async with attached(call, "check-rows") as session:
+        found = await session.check_rows(call.args.databases, call.console.progress)
+
+    def text() -> str:
+        """Each table of a node that is not alike with its rows, what is not known, and the verdict."""
+        lines = []
+        for node, tables in found.nodes.items():
+            for table, each in tables.items():
+                counts = ", ".join(f"{kind} {number(rows, 0)}" for kind, rows in each.rows.items())
+                lines += [f"{node}: {table}: {counts}"] if each.rows else []
+                lines += [
+                    f"  {run.kind} {run.first}" + (f" to {run.last}: {run.rows:,}" if run.rows > 1 else "")
+                    for run in each.runs
+                    if run.rows
+                ]
+        lines += found.unknown.values()
+        lines.append(f"{found.rows:,} rows of {found.source} with {', '.join(found.nodes)}: {found.verdict}")
+        return "\n".join(lines)
+
+    call.console.deliver(found, text)
+    return {"alike": 0, "differs": 1, "unknown": StackUnavailable.exit_code}[found.verdict]

@@ -50,6 +50,7 @@ from replexplorer.ports import Ability, LoadSettings, Reporter, UpOptions
 if TYPE_CHECKING:
     from replexplorer.core.dialect.schema import SchemaFinding
     from replexplorer.core.model.fitted import Calibration
+    from replexplorer.core.rows import RowsChecked
     from replexplorer.core.tick import Tick
 
 
@@ -404,6 +405,13 @@ class Session:
         from replexplorer.engine.observe.tables import schema_findings
 
         return await schema_findings(self.fleet.member(node), databases)
+
+    async def check_rows(self, names: Sequence[str], report: Reporter) -> RowsChecked:
+        """Whether these tables (`DATABASE`, `DATABASE.TABLE`; none: all of the user's) have the same rows on
+        all nodes; raises UsageError for a name that means none, StackUnavailable when the source is down."""
+        from replexplorer.engine.observe.rows import RowComparison
+
+        return await RowComparison(self.fleet, report).run(names)
 
     @property
     def file(self) -> str | None:

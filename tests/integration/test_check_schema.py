@@ -1,6 +1,8 @@
-"""check-schema on a real server: every finding, and what its statement does."""
+"""check on real servers: every finding, and what its statement does; rows that differ between nodes."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -8,8 +10,10 @@ from replexplorer.cli import main
 from replexplorer.core.errors import UsageError
 from tests.documents import document
 from tests.integration.conftest import LiveStack
+from tests.integration.differing_rows import differing_rows_are_found
 from tests.integration.poor_tables import checked_and_repaired
 from tests.integration.sessions import attached
+from tests.integration.shell import Shell
 
 pytestmark = pytest.mark.docker
 
@@ -29,3 +33,19 @@ def test_the_programs_own_tables_are_sound(live_stack: LiveStack, capsys: pytest
     assert main(["--stack", live_stack.stack.name, "check-schema", "replexplorer", "--json"]) == 0
     found = document(capsys.readouterr().out)
     assert found.findings == []
+
+
+async def test_each_kind_of_difference_is_found(live_stack: LiveStack) -> None:
+    async with attached(live_stack) as session:
+        await differing_rows_are_found(session)
+
+
+def test_rows_are_alike_while_a_load_changes_them(
+    live_stack: LiveStack, state_home: Path, tmp_path: Path
+) -> None:
+    shell = Shell(tmp_path, live_stack.stack.name, state_home)
+    with shell.started("load", "clients=8", "--workload", "write_only", "--duration", "60") as load:
+        load.until_first_interval()
+        found = shell.json("check", "--rows", "sandbox")
+    assert (found.verdict, found.unknown) == ("alike", {})
+    assert found.rows >= 1_000

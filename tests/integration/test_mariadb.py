@@ -19,6 +19,7 @@ from replexplorer.engine.fleet import Member
 from replexplorer.ports import LoadSettings, ask, execute
 from tests.integration.attaching import change_kill_and_revert, outsider
 from tests.integration.conftest import LiveStack, a_stack
+from tests.integration.differing_rows import differing_rows_are_found
 from tests.integration.poor_tables import checked_and_repaired
 from tests.integration.sessions import connected, inject
 from tests.integration.sorted_ranges import each_examines_its_range
@@ -176,6 +177,11 @@ async def test_rows_that_are_sorted_or_read_back_count_once(maria: LiveStack) ->
 async def test_tables_are_checked_and_repaired_as_on_mysql(maria: LiveStack) -> None:
     async with connected(maria, "check-schema") as session:
         await checked_and_repaired(maria, session)
+
+
+async def test_rows_are_compared_as_on_mysql(maria: LiveStack) -> None:
+    async with connected(maria, "check-rows") as session:
+        await differing_rows_are_found(session)
 
 
 async def test_what_no_binlog_has_any_more_is_known(maria: LiveStack) -> None:
