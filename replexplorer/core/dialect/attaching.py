@@ -22,8 +22,9 @@ _PLAIN: Final = re.compile(
 """A look, its quoted parts each a `'`: without what ends a statement, assigns (`:=`) or escapes."""
 _CALL: Final = re.compile(r"(\.\s*)?([\w$'.]+)\s*\(", re.ASCII)
 _BEFORE_BRACKETS: Final = re.compile(
-    r"AND|AS|CAST|COALESCE|CONCAT_WS|COUNT|CURRENT_USER|EXISTS|FROM|GROUP_CONCAT|GTID_SUBTRACT|IN|INTERVAL|JOIN"
-    r"|LOWER|MAX|MIN|NOT|NOW|ON|OR|OVER|ROW_NUMBER|SELECT|SUBSTRING_INDEX|SUM|TIMESTAMPDIFF|USING|WHERE",
+    r"AND|AS|CAST|COALESCE|CONCAT_WS|CONNECTION_ID|CONVERT_TZ|COUNT|CURRENT_USER|EXISTS|FROM|GROUP_CONCAT"
+    r"|GTID_SUBTRACT|IN|INTERVAL|JOIN|LEFT|LOWER|MAX|MIN|NOT|NOW|ON|OR|OVER|ROW_NUMBER|SELECT|SUBSTRING_INDEX|SUM"
+    r"|TIMESTAMPDIFF|USING|WHERE",
     re.IGNORECASE,
 )
 """What this program writes before a bracket: keywords, and functions that change and lock nothing."""

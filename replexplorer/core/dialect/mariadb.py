@@ -37,6 +37,7 @@ from replexplorer.core.dialect.dialect import (
 )
 from replexplorer.core.dialect.mysql import OLD_NAMES, MySql, read_waits
 from replexplorer.core.dialect.question import Question, Row, listed, numbers, read_pairs, whole
+from replexplorer.core.dialect.waits import MARIADB_ROW_LOCKS, MARIADB_SESSIONS
 from replexplorer.core.knobs import keys
 from replexplorer.core.server.counters import Sent
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
@@ -121,6 +122,15 @@ class MariaDb(MySql):
 
     timeouts: ClassVar = Question("SELECT NULL AS timeouts", lambda _: None)
     """It has no table of its error log."""
+
+    # -- who waits for what
+
+    sessions: ClassVar = MARIADB_SESSIONS
+    row_locks: ClassVar = MARIADB_ROW_LOCKS
+    metadata_locks: ClassVar = None
+    """A plugin that is not loaded by default shows them (MariaDB knowledge base, "METADATA_LOCK_INFO")."""
+
+    untold: ClassVar = ("MariaDB: who holds a metadata lock, what an idle session ran last",)
 
     # -- positions
 

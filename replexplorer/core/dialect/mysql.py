@@ -36,6 +36,13 @@ from replexplorer.core.dialect.question import (
     read_pairs,
     whole,
 )
+from replexplorer.core.dialect.waits import (
+    CONSUMERS,
+    METADATA_LOCKS,
+    MYSQL_ROW_LOCKS,
+    MYSQL_SESSIONS,
+    STATEMENT_TOTALS,
+)
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY, Value
 from replexplorer.core.load.workload import LEDGER_TABLE
@@ -45,6 +52,7 @@ from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import spans_of
 from replexplorer.core.server.node_view import Membership, ThreadError
 from replexplorer.core.server.truth import Behind, Workers
+from replexplorer.core.server.waits import LockWait
 from replexplorer.core.system import ASYNC, System
 
 
@@ -304,6 +312,27 @@ class MySql:
     """Falls to async by timeout since the server's start; None where it does not count them. From the
     table of the error log (8.0.22 and later), which also holds what was logged before the server's
     start."""
+
+    # -- who waits for what (`dialect.waits`)
+
+    sessions: ClassVar = MYSQL_SESSIONS
+    """Its clients' sessions, busy ones first."""
+
+    row_locks: ClassVar = MYSQL_ROW_LOCKS
+    """Who waits for an InnoDB lock, the oldest waits, with those that have it."""
+
+    metadata_locks: ClassVar[Question[tuple[LockWait, ...]] | None] = METADATA_LOCKS
+    """The same of metadata locks; None where the server does not show them."""
+
+    statement_totals: ClassVar = STATEMENT_TOTALS
+    """Digests of the statements of the last seconds, with what was counted of each since the server's
+    start."""
+
+    consumers: ClassVar = CONSUMERS
+    """What its performance schema records."""
+
+    untold: ClassVar[tuple[str, ...]] = ()
+    """What no server of this flavour tells, in words."""
 
     @property
     def register(self) -> tuple[str, ...]:
