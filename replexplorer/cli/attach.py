@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from replexplorer.cli.arguments import check_without_stack
 from replexplorer.cli.output import Output
 from replexplorer.cli.render import render_set
-from replexplorer.cli.stack import told
+from replexplorer.cli.stack import print_waits, told
 from replexplorer.cli.wiring import outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
@@ -142,9 +142,10 @@ def attach(call: Call) -> int:
 
 
 def is_wanted(call: Call) -> bool:
-    """Whether `attach` opens the dashboard: on a terminal, unless a document or a change is asked for."""
+    """Whether `attach` opens the dashboard: on a terminal, unless a document, the waits or a change is asked
+    for."""
     args = call.args
-    return not (args.json or args.set) and sys.stdout.isatty() and sys.stdin.isatty()
+    return not (args.json or args.set or args.waits) and sys.stdout.isatty() and sys.stdin.isatty()
 
 
 def _dashboard(call: Call, servers: AttachedProvider) -> int:
@@ -200,8 +201,10 @@ async def _session(
 
 
 async def watch(call: Call, servers: AttachedProvider) -> int:
-    """Print the state once; exit code 4 when a server is down."""
+    """Print the state once, or what sessions wait for; exit code 4 when a server is down."""
     async with _session(call, servers) as session:
+        if call.args.waits:
+            return await print_waits(call, session)
         document = await session.status()
     return told(call, replace(document, is_ours=False))
 

@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import signal
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
 from replexplorer.core.server.node_view import not_whole
+from replexplorer.core.server.waits import pages
 from replexplorer.core.text import closest, folded, number
 from replexplorer.core.topology import Roster
 from replexplorer.engine.outcome import Status
@@ -24,6 +26,7 @@ from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.engine.session import Session
 
 
 async def up(call: Call) -> int:
@@ -114,6 +117,9 @@ async def down(call: Call) -> int:
 async def status(call: Call) -> int:
     """The stack as it is now; exit code 4 when a node is down."""
     args = call.args
+    if args.waits:
+        async with attached(call, "status") as session:
+            return await print_waits(call, session)
     async with composed(call, "status") as session:
         found = await session.status()
     if not args.check and args.lag == math.inf:
@@ -142,6 +148,23 @@ def told(call: Call, found: Status) -> int:
 def print_status(call: Call, found: Status) -> None:
     """Print it, as JSON or for people."""
     call.console.deliver(found, lambda: render_status(found, call.console.columns))
+
+
+async def print_waits(call: Call, session: Session) -> int:
+    """Print what the source's sessions wait for, as it is at the second of two looks: the rates of statements
+    are what came between them."""
+    async with aclosing(session.waits()) as looks:
+        await anext(looks)
+        found = await anext(looks)
+
+    def text() -> str:
+        """As the dashboard has it; lines are as long as they are where no terminal cuts them."""
+        lines = [found.title]
+        for heading, rows in pages(found):
+            lines += ["", heading, *rows]
+        return "\n".join(line[: call.console.columns] for line in lines)
+
+    return call.console.deliver(found, text)
 
 
 def node_named(wanted: str, roster: Roster) -> str:

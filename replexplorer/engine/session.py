@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +21,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.link import partition_words
+from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.system import System
 from replexplorer.core.text import command
 from replexplorer.core.topology import Roster
@@ -40,6 +41,7 @@ from replexplorer.engine.monitor import Monitor
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.status import take_status
+from replexplorer.engine.observe.waits import waits_of
 from replexplorer.engine.outcome import Status
 from replexplorer.engine.record import EventLog, Recording
 from replexplorer.engine.requested import SharedMark, claim_run
@@ -413,6 +415,10 @@ class Session:
 
         return await RowComparison(self.fleet, report).run(names)
 
+    def waits(self) -> AsyncGenerator[ServerWaits, None]:
+        """See `view.View`; its second value is the first with rates of statements."""
+        return waits_of(self.fleet)
+
     @property
     def file(self) -> str | None:
         """Where the session is, or was, recorded; None when it is not."""
@@ -461,6 +467,10 @@ class Spectator:
     def ticks(self) -> AsyncIterator[Tick]:
         """See `view.View`."""
         return self._session.ticks()
+
+    def waits(self) -> AsyncGenerator[ServerWaits, None]:
+        """See `view.View`."""
+        return self._session.waits()
 
     async def close(self, *, keep: bool = False) -> str:
         """Let go of the stack, which stays as it is; answers nothing."""

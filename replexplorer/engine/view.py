@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.tick import Tick
 from replexplorer.ports import Clock, Reporter
 
@@ -56,6 +57,11 @@ class View(Protocol):
 
     def ticks(self) -> AsyncIterator[Tick]:
         """The picture, twice a second, until `close`; a slow reader skips, it never queues."""
+        ...
+
+    def waits(self) -> AsyncIterator[ServerWaits] | None:
+        """Who waits for what on the source, asked once a second for as long as it is read; None where there
+        is no server to ask. Ends when another node becomes the source; raises ServerUnreachable."""
         ...
 
     async def close(self, *, keep: bool = False) -> str:
@@ -239,6 +245,9 @@ class Replay:
     def rests(self) -> bool:
         """It waits for time to pass or for somebody to do something: the tick that it gave last is of now."""
         return self._rests and not self._turned.is_set()
+
+    def waits(self) -> None:
+        """A recording does not have them."""
 
     async def close(self, *, keep: bool = False) -> str:
         """Stop playing."""

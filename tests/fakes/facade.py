@@ -42,6 +42,7 @@ from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
+from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
@@ -269,6 +270,8 @@ class FakeFacade(Console):
         """What injecting answers."""
         self.repaired: tuple[str, ...] = ()
         """What `repair` answers."""
+        self.waited: tuple[ServerWaits, ...] = ()
+        """What sessions wait for, one look after the other."""
         self.closing_line = "stack default keeps running; `replexplorer down` removes it"
         self._running: Experiment | None = None
         self._replicas = replica_names(replicas)
@@ -305,6 +308,16 @@ class FakeFacade(Console):
         """The ticks that were played, until closed."""
         while (tick := await self._queue.get()) is not None:
             yield tick
+
+    async def waits(self) -> AsyncIterator[ServerWaits]:
+        """The looks that there are; notes when nobody reads them any more."""
+        try:
+            await self._note("waits", None)
+            for found in self.waited:
+                yield found
+            await asyncio.Event().wait()
+        finally:
+            self.calls.append(("waits no more", None))
 
     def parse(self, text: str) -> Assignment:
         """The product's own parser."""

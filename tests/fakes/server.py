@@ -97,6 +97,8 @@ class FakeServer:
             self.startup["super_read_only"] = "ON"
         self.refusals: dict[str, int] = {}
         """Beginning of a statement to the error number that answers it."""
+        self.answers: dict[str, Rows] = {}
+        """Statements that are asked alone, with the rows that answer each."""
         self.stuck: set[str] = set()
         """Variables whose SET is accepted and changes nothing."""
         self.silent = False
@@ -270,6 +272,8 @@ class FakeServer:
             if self._reads_to_timeout < 0:
                 self._reads_to_timeout = None
                 self.time_out()
+        if statement in self.answers:
+            return self.answers[statement]
         now_s = asyncio.get_running_loop().time()
         names = re.findall(r"'([^']+)'", statement)
         if statement.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN"):

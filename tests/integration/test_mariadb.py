@@ -20,6 +20,7 @@ from replexplorer.ports import LoadSettings, ask, execute
 from tests.integration.attaching import change_kill_and_revert, outsider
 from tests.integration.conftest import LiveStack, a_stack
 from tests.integration.differing_rows import differing_rows_are_found
+from tests.integration.lock_waits import two_wait_for_a_row
 from tests.integration.poor_tables import checked_and_repaired
 from tests.integration.sessions import connected, inject
 from tests.integration.sorted_ranges import each_examines_its_range
@@ -37,6 +38,11 @@ def maria(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
     """One MariaDB source and one replica, shared by this file."""
     with a_stack("maria", flavor="mariadb") as live:
         yield live
+
+
+async def test_a_row_lock_has_its_holder(maria: LiveStack) -> None:
+    async with connected(maria, "test") as session, two_wait_for_a_row(session) as locks:
+        assert {each.blocker_statement for each in locks} == {None}, "it keeps none of an idle session"
 
 
 async def test_servers_understand_every_question(maria: LiveStack) -> None:

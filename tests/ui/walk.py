@@ -24,6 +24,7 @@ from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.widgets.lines import Chart, Lines
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, explained, make_tick
 from tests.ui.driving import bench, drawn
+from tests.ui.test_waits import WAITS
 from tests.vision import contrast
 
 SIZES: Final = ((80, 24), (120, 36), (160, 45), (200, 60))
@@ -143,6 +144,7 @@ def lost_rows(app: ExplorerApp) -> tuple[str, ...]:
 async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]:
     """Every screen, in the order in which one comes by."""
     facade = FakeFacade(replicas=REPLICAS, by_turns=True)
+    facade.waited = (WAITS,)
     async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:  # type: ignore[arg-type]
 
         def seen(name: str) -> Seen:
@@ -189,6 +191,7 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
             ("ledger", ("g",)),
             ("log", ("L",)),
             ("nodes", ("N",)),
+            ("waits", ("W",)),
             ("faults", ("F",)),
             ("faults, the last", ("F", "end")),
             ("sweep", ("S",)),

@@ -340,6 +340,7 @@ async def test_replicas_are_found_once_each_and_only_those_of_this_source(
         ({"allow_changes": True, "for_s": 60.0}, True, True),
         ({}, False, False),
         ({"json": True}, True, False),
+        ({"waits": True}, True, False),
         ({"set": ["sync_binlog=0"], "allow_changes": True}, True, False),
     ],
 )
@@ -348,7 +349,7 @@ def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
 ) -> None:
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}", SimpleNamespace(isatty=lambda: terminal))
-    asked = flags(**{"allow_changes": False, "set": [], "for_s": None, "json": False} | words)
+    asked = flags(**{"allow_changes": False, "set": [], "for_s": None, "json": False, "waits": False} | words)
     assert attach.is_wanted(Call(asked, Output())) is opens
 
 

@@ -55,6 +55,7 @@ from replexplorer.ui.presenter import Presenter
 from replexplorer.ui.screens.experiments import LabsScreen, SweepScreen
 from replexplorer.ui.screens.faults import FaultsScreen
 from replexplorer.ui.screens.lists import ListScreen, epochs_screen, log_screen, nodes_screen
+from replexplorer.ui.screens.waits import WaitsScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import TALL_ROWS, Layout, layout_for, sheet_rows
 from replexplorer.ui.widgets.anatomy import AnatomyPanel
@@ -709,6 +710,13 @@ class DashboardScreen(Screen[None]):
     def action_nodes_open(self) -> None:
         """Every server with its threads and lag."""
         self._open_sheet(nodes_screen(self.picture, self._settings))
+
+    def action_waits_open(self) -> None:
+        """What the source's sessions wait for."""
+        if self._player is None:
+            self._open_sheet(WaitsScreen(self._view, self._settings))
+        else:
+            self.notify("a recording does not have what sessions waited for", severity="warning")
 
     def action_log_open(self) -> None:
         """All events."""
