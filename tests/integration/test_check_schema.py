@@ -46,6 +46,6 @@ def test_rows_are_alike_while_a_load_changes_them(
     shell = Shell(tmp_path, live_stack.stack.name, state_home)
     with shell.started("load", "clients=8", "--workload", "write_only", "--duration", "60") as load:
         load.until_first_interval()
-        found = shell.json("check", "--rows", "sandbox")
+        found = shell.json("check", "--rows", "replexplorer")
     assert (found.verdict, found.unknown) == ("alike", {})
     assert found.rows >= 1_000
