@@ -16,7 +16,7 @@ from replexplorer.cli.wiring import attached, composed, driver_of, provider_of, 
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.server.node_view import not_whole
+from replexplorer.core.server.node_view import wholeness
 from replexplorer.core.server.waits import pages
 from replexplorer.core.text import closest, folded, number
 from replexplorer.core.topology import Roster
@@ -115,7 +115,7 @@ async def down(call: Call) -> int:
 
 
 async def status(call: Call) -> int:
-    """The stack as it is now; exit code 4 when a node is down."""
+    """The stack as it is now; exit code 4 when a node is down, and where what is checked is not known."""
     args = call.args
     if args.waits:
         async with attached(call, "status") as session:
@@ -124,10 +124,9 @@ async def status(call: Call) -> int:
         found = await session.status()
     if not args.check and args.lag == math.inf:
         return told(call, found)
-    why = not_whole(found.nodes, found.protection, args.lag)
-    line = f"replication is not whole: {why}" if why else "replication is whole"
-    call.console.deliver(found, lambda: line)
-    return 1 if why else 0
+    whole = wholeness(found.nodes, found.protection, found.stack, args.lag)
+    call.console.deliver(found, lambda: whole.words)
+    return 1 if whole.failed else StackUnavailable.exit_code if whole.unknown else 0
 
 
 def told(call: Call, found: Status) -> int:

@@ -15,8 +15,8 @@ from replexplorer.core.server.node_view import (
     ThreadError,
     ThreadWatch,
     healthy,
-    not_whole,
     troubles,
+    wholeness,
 )
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
@@ -57,45 +57,88 @@ def test_a_replica_has_the_trouble_that_threads_and_lag_say(snapshot: object) ->
 
 
 SOUND = Protection(ProtectionState.PROTECTED, requested=True)
+ARMED = replace(SOUND, state=ProtectionState.ARMED, replicas_required=1)
+NOT_ALIKE = (
+    "db2: diverged: it has 3 transactions that db1 lost; `replexplorer role rejoin db2 --copy --stack s`"
+)
 
 
 @pytest.mark.parametrize(
-    ("tick", "protection", "most_lag_s", "why"),
+    ("tick", "protection", "most_lag_s", "lines"),
     [
-        (with_replica(), SOUND, math.inf, ""),
-        (with_replica(lag_s=900.0), replace(SOUND, state=ProtectionState.OFF), math.inf, ""),
-        (with_replica(lag_s=9.0), SOUND, 10.0, ""),
-        (with_replica(lag_s=12.0), SOUND, 10.0, "db2: 12 s behind"),
-        (with_replica(lag_s=None), SOUND, 10.0, "db2: its lag is not known"),
-        (with_replica("on", "off"), SOUND, math.inf, "db2: SQL thread stopped"),
-        (with_replica("off", "off", reachable=False), SOUND, math.inf, "db2: down"),
-        (with_replica(None, None, role=Role.JOINING), SOUND, math.inf, "db2: joining"),
-        (with_replica(diverged="has 3 transactions that db1 lost"), SOUND, math.inf, "db2: diverged"),
+        (with_replica(), SOUND, math.inf, []),
+        (with_replica(lag_s=900.0), Protection(ProtectionState.OFF, requested=False), math.inf, []),
+        (with_replica(lag_s=9.0), SOUND, 10.0, []),
+        (with_replica(), replace(ARMED, replicas_acking=1), math.inf, []),
+        (with_replica(lag_s=12.0), SOUND, 10.0, ["db2: 12.0 s behind"]),
         (
-            with_replica("connecting"),
-            replace(SOUND, state=ProtectionState.DOWN),
+            with_replica("connecting", "error", sql_error=ThreadError(1062, "Duplicate entry")),
+            SOUND,
             math.inf,
-            "the source is down; db2: IO thread connecting",
+            ["db2: IO thread connecting", "db2: SQL thread stopped, error 1062: Duplicate entry"],
+        ),
+        (
+            with_replica("off", "off", reachable=False, why_down="mysqld of db2 has ended"),
+            SOUND,
+            1.0,
+            ["db2: down: mysqld of db2 has ended"],
+        ),
+        (with_replica("off", "off", role=Role.DETACHED), SOUND, math.inf, ["db2: detached"]),
+        (with_replica(None, None, role=Role.JOINING), SOUND, math.inf, ["db2: joining"]),
+        (
+            with_replica(diverged="has 3 transactions that db1 lost", lag_s=None),
+            SOUND,
+            1.0,
+            [f"{NOT_ALIKE} makes it a copy"],
+        ),
+        (
+            with_replica(),
+            replace(SOUND, state=ProtectionState.OFF, replicas_required=1),
+            math.inf,
+            [
+                "protection ASYNC: semi-sync is off though it was requested; a commit is acknowledged before"
+                " a replica has it, and may be lost with the source"
+            ],
+        ),
+        (
+            with_replica(),
+            replace(ARMED, replicas_acking=0),
+            math.inf,
+            ["protection ARMED: 0 of 1 replicas connected: the next commit waits"],
+        ),
+        (
+            with_replica(),
+            replace(SOUND, no_ack_can_come=True, timeout_ms=10_000),
+            math.inf,
+            [
+                "protection PROTECTED: the last commit is on a replica; no acknowledgement can come over the"
+                " links as they are: the next commit waits, up to 10 s"
+            ],
         ),
         (
             with_replica(),
             replace(SOUND, state=ProtectionState.BLOCKED),
             math.inf,
-            "commits wait for an acknowledgement that does not come",
-        ),
-        (
-            with_replica(),
-            replace(SOUND, state=ProtectionState.DEGRADED),
-            math.inf,
-            "semi-sync fell back: commits wait for no replica",
+            ["protection BLOCKED: commits wait for an acknowledgement that does not come"],
         ),
     ],
 )
 def test_whether_replication_is_whole(
-    tick: Tick, protection: Protection, most_lag_s: float, why: str
+    tick: Tick, protection: Protection, most_lag_s: float, lines: list[str]
 ) -> None:
     nodes = [replace(node, lag_s=0.5) if node.name == "db3" else node for node in tick.nodes]
-    assert not_whole(nodes, protection, most_lag_s) == why
+    found = wholeness(nodes, protection, "s", most_lag_s)
+    assert (found.failed, found.unknown) == (lines, [])
+    answer = "replication is not whole:" if lines else "replication is whole"
+    assert found.words.splitlines() == [answer, *(f"  {line}" for line in lines)]
+
+
+def test_a_lag_that_is_not_known_is_neither_whole_nor_failed() -> None:
+    nodes = [replace(node, lag_s=None) for node in with_replica(lag_s=None).nodes]
+    found = wholeness(nodes, SOUND, "s", 10.0)
+    assert (found.failed, found.unknown) == ([], ["db2: its lag is not known", "db3: its lag is not known"])
+    assert found.words.startswith("it is not known whether replication is whole:\n  db2")
+    assert wholeness(nodes, SOUND, "s").words == "replication is whole"
 
 
 def test_a_lag_that_was_told_stays_until_it_has_settled_and_is_the_servers_exact_one() -> None:

@@ -19,7 +19,7 @@ Law: what is unknown is not a problem; a replica that refuses logins has that on
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -27,9 +27,10 @@ from typing import Final
 from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.server.counters import grown
-from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.server.protection import Protection, ProtectionState, meaning_of, word_of
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.system import System
+from replexplorer.core.text import command
 from replexplorer.core.topology import Belonging, Role
 
 
@@ -372,24 +373,76 @@ def _trouble(
     return Trouble(node.name, words, is_failure, "off" in threads, why)
 
 
-_BROKEN: Final = {
-    ProtectionState.DOWN: "the source is down",
-    ProtectionState.BLOCKED: "commits wait for an acknowledgement that does not come",
-    ProtectionState.DEGRADED: "semi-sync fell back: commits wait for no replica",
-}
+_BROKEN: Final = frozenset({ProtectionState.DOWN, ProtectionState.BLOCKED, ProtectionState.DEGRADED})
 
 
-def not_whole(nodes: Sequence[NodeView], protection: Protection, most_lag_s: float = math.inf) -> str:
-    """Why replication is not whole, in one line; empty where it is: every node answers, follows and has what
-    the source has, none lags so much, and commits wait for what they should, not in vain."""
-    found = [_BROKEN[protection.state]] if protection.state in _BROKEN else []
-    found += [f"{each.replica}: {', '.join(each.words)}" for each in troubles(nodes, None, most_lag_s)]
+@dataclass(frozen=True, slots=True)
+class Wholeness:
+    """Whether replication is whole: every node answers, follows and has what the source has, none lags too
+    much, and commits wait for what was asked, not in vain."""
+
+    failed: Sequence[str]
+    """What is not so, a line each."""
+    unknown: Sequence[str]
+    """Of what nothing is known, a line each: neither whole nor failed."""
+
+    @property
+    def words(self) -> str:
+        """The answer, and what it rests on below it."""
+        answer = "replication is whole"
+        if self.failed or self.unknown:
+            answer = (
+                f"{'replication is not' if self.failed else 'it is not known whether replication is'} whole:"
+            )
+        return "\n  ".join((answer, *self.failed, *self.unknown))
+
+
+def wholeness(
+    nodes: Sequence[NodeView], protection: Protection, stack: str, most_lag_s: float = math.inf
+) -> Wholeness:
+    """Judge the nodes of a stack and its protection; a replica that lags `most_lag_s` is not whole."""
+    failed, unknown = list[str](), list[str]()
+    if _falls_short(protection):
+        meaning = meaning_of(protection, is_group=protection.by_majority)
+        failed.append(f"protection {word_of(protection.state)}: {meaning}")
     for node in nodes:
-        if node.role == Role.JOINING:
-            found.append(f"{node.name}: joining")
-        elif node.sql_thread == "on" and node.lag_s is None and most_lag_s < math.inf:
-            found.append(f"{node.name}: its lag is not known")
-    return "; ".join(found)
+        found = [f"{node.name}: {what}" for what in _failures(node, stack, most_lag_s)]
+        failed += found
+        if not found and node.sql_thread == "on" and node.lag_s is None and most_lag_s < math.inf:
+            unknown.append(f"{node.name}: its lag is not known")
+    return Wholeness(failed, unknown)
+
+
+def _falls_short(protection: Protection) -> bool:
+    """Whether a commit has less than was asked for, or the next one waits in vain."""
+    acking, required = protection.replicas_acking, protection.replicas_required
+    match protection.state:
+        case ProtectionState.OFF:
+            return protection.requested
+        case ProtectionState.ARMED if acking is not None and required is not None and acking < required:
+            return True
+    return protection.state in _BROKEN or protection.no_ack_can_come
+
+
+def _failures(node: NodeView, stack: str, most_lag_s: float) -> Iterator[str]:
+    """What is wrong with one node."""
+    if not node.reachable:
+        yield f"down: {node.why_down or 'no login succeeds'}"
+        return
+    if node.role in (Role.DETACHED, Role.JOINING):
+        yield str(node.role)
+    if node.role == Role.DETACHED:
+        return
+    threads = (("IO", node.io_thread, node.io_error), ("SQL", node.sql_thread, node.sql_error))
+    for name, state, error in threads:
+        if state in _STATES:
+            why = "" if error is None else f", error {error.number}: {error.text}"
+            yield f"{name} thread {'connecting' if state == 'connecting' else 'stopped'}{why}"
+    if node.diverged is not None:
+        copied = f"{command('role rejoin', stack, node.name, '--copy')} makes it a copy"
+        yield f"diverged: it {node.diverged}; {copied}"
+    if node.lag_s is not None and node.lag_s >= most_lag_s:
+        yield f"{node.lag_s:.1f} s behind"
 
 
 def thread_words(node: NodeView) -> tuple[str, ...]:
