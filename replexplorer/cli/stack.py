@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -117,21 +118,33 @@ async def down(call: Call) -> int:
 async def status(call: Call) -> int:
     """The stack as it is now; exit code 4 when a node is down, and where what is checked is not known."""
     args = call.args
+    if args.format and args.json:
+        raise UsageError(f"--json and --format {args.format} are two formats", "leave one of them out")
     if args.waits:
         async with attached(call, "status") as session:
             return await print_waits(call, session)
     async with composed(call, "status") as session:
         found = await session.status()
+
+    def metrics() -> str:
+        """As Prometheus reads them."""
+        from replexplorer.formats.documents import plain
+        from replexplorer.formats.prometheus import exposition
+
+        return exposition(plain(found))
+
+    text = metrics if args.format else None
     if not args.check and args.lag == math.inf:
-        return told(call, found)
+        return told(call, found, text)
     whole = wholeness(found.nodes, found.protection, found.stack, args.lag)
-    call.console.deliver(found, lambda: whole.words)
+    call.console.deliver(found, text or (lambda: whole.words))
     return 1 if whole.failed else StackUnavailable.exit_code if whole.unknown else 0
 
 
-def told(call: Call, found: Status) -> int:
-    """Print it and what is down, of a stack of ours with the verb that mends it; answers the exit code."""
-    print_status(call, found)
+def told(call: Call, found: Status, text: Callable[[], str] | None = None) -> int:
+    """Print it, for people unless another `text` is given, and what is down, of a stack of ours with the verb
+    that mends it; answers the exit code."""
+    print_status(call, found, text)
     down_nodes = [node.name for node in found.nodes if not node.reachable]
     for host in found.hosts:
         if host.fault is not None:
@@ -144,9 +157,9 @@ def told(call: Call, found: Status) -> int:
     return StackUnavailable.exit_code if down_nodes else 0
 
 
-def print_status(call: Call, found: Status) -> None:
+def print_status(call: Call, found: Status, text: Callable[[], str] | None = None) -> None:
     """Print it, as JSON or for people."""
-    call.console.deliver(found, lambda: render_status(found, call.console.columns))
+    call.console.deliver(found, text or (lambda: render_status(found, call.console.columns)))
 
 
 async def print_waits(call: Call, session: Session) -> int:

@@ -1,0 +1,125 @@
+"""The document of `status` as metrics: the format's grammar, base units, nothing for what is not known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from replexplorer.core.link import LinkSettings, LinkView
+from replexplorer.core.server.disk import DiskView
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.node_view import NodeView, ThreadError
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.server.truth import ReplicaTruth, Workers
+from replexplorer.engine.outcome import Status
+from replexplorer.formats.documents import plain
+from replexplorer.formats.prometheus import METRICS, exposition
+from tests.unit.test_cli_render import everything_down, status_of
+
+HELP = re.compile(r"# HELP ([a-z_]+) [^\\\n]+")
+TYPE = re.compile(r"# TYPE ([a-z_]+) (gauge|counter)")
+LABEL = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
+SAMPLE = re.compile(rf"([a-z_]+)\{{({LABEL}(?:,{LABEL})*)\}} (-?\d+(?:\.\d+)?(?:e[+-]\d+)?)")
+REPLICA = NodeView(
+    "db2",
+    "replica",
+    reachable=True,
+    gtid_executed="u:1-7",
+    io_thread="on",
+    sql_thread="error",
+    sql_error=ThreadError(1062, "Duplicate entry"),
+    lag_s=1.5,
+    applier=ReplicaTruth("db2", queued=12, applied_tps=245.5, drain_s=4.0, workers=Workers(3, 4)),
+)
+STATUS = status_of(
+    stack='a"b\\c\nd',
+    nodes=(
+        NodeView("db1", "primary", reachable=True, gtid_executed="u:1-9", is_source=True),
+        REPLICA,
+        NodeView("db3", "down", reachable=False, diverged="lacks a transaction of its own"),
+    ),
+    protection=Protection(
+        ProtectionState.DEGRADED, requested=True, replicas_acking=0, replicas_required=1, fallbacks=2
+    ),
+    links=(LinkView("db2", settings=LinkSettings(85.0), rtt_measured_ms=85.432, source="db1"),),
+    disks=(DiskView("db1", delay_ms=0.0, measured_ms=0.25),),
+    exposure=Exposure(Loss(0, 0, 0), Loss(5, 4, 7, 12.0), Unknown("nobody says", 3)),
+    footprint_bytes=12_345_678_901,
+)
+
+
+def parsed(status: Status) -> dict[str, float]:
+    """Series and figures, by the format's grammar: HELP and TYPE first, a metric's lines together."""
+    found: dict[str, float] = {}
+    metric, seen = "", set[str]()
+    lines = iter(exposition(plain(status)).splitlines())
+    for line in lines:
+        if head := HELP.fullmatch(line):
+            metric = head[1]
+            assert metric not in seen
+            seen.add(metric)
+            kind = TYPE.fullmatch(next(lines))
+            assert kind is not None
+            assert kind[1] == metric
+            assert (kind[2] == "counter") == metric.endswith("_total")
+            continue
+        sample = SAMPLE.fullmatch(line)
+        assert sample is not None, line
+        assert sample[1] == metric
+        own = sample[2].removeprefix(r'stack="a\"b\\c\nd"').removeprefix(",")
+        series = f"{metric.removeprefix('replexplorer_')}{{{own}}}"
+        assert series not in found
+        found[series] = float(sample[3])
+    return found
+
+
+def test_the_figures_of_a_status_are_series_in_base_units() -> None:
+    found = parsed(STATUS)
+    states = {key: value for key, value in found.items() if "state=" in key and value}
+    assert states == {
+        'protection_state{state="degraded"}': 1,
+        'replica_io_thread_state{node="db2",state="on"}': 1,
+        'replica_sql_thread_state{node="db2",state="error"}': 1,
+    }
+    assert {key: value for key, value in found.items() if "state=" not in key} == {
+        'node_up{node="db1"}': 1,
+        'node_up{node="db2"}': 1,
+        'node_up{node="db3"}': 0,
+        'node_executed_transactions_total{node="db1"}': 9,
+        'node_executed_transactions_total{node="db2"}': 7,
+        "protection_replicas_acking{}": 0,
+        "protection_replicas_required{}": 1,
+        "protection_fallbacks_total{}": 2,
+        'exposure_commits{failure="process_dies"}': 0,
+        'exposure_commits{failure="power_cut"}': 5,
+        'exposure_low_commits{failure="process_dies"}': 0,
+        'exposure_low_commits{failure="power_cut"}': 4,
+        'exposure_high_commits{failure="process_dies"}': 0,
+        'exposure_high_commits{failure="power_cut"}': 7,
+        'replica_lag_seconds{node="db2"}': 1.5,
+        'replica_queued_transactions{node="db2"}': 12,
+        'replica_applied_transactions_per_second{node="db2"}': 245.5,
+        'replica_drain_seconds{node="db2"}': 4,
+        'replica_workers{node="db2"}': 4,
+        'replica_workers_busy{node="db2"}': 3,
+        'replica_thread_errno{node="db2",thread="sql"}': 1062,
+        'replica_diverged{node="db3"}': 1,
+        'link_rtt_asked_seconds{a="db1",b="db2"}': 0.085,
+        'link_rtt_measured_seconds{a="db1",b="db2"}': 0.085432,
+        'disk_fsync_delay_seconds{node="db1"}': 0,
+        'disk_fsync_measured_seconds{node="db1"}': 0.00025,
+        "footprint_bytes{}": 12_345_678_901,
+    }
+
+
+def test_every_metric_has_its_figure_in_the_document() -> None:
+    series = {each.partition("{")[0] for each in parsed(STATUS)}
+    assert series == {metric.name for metric in METRICS}
+
+
+def test_what_is_not_known_has_no_series() -> None:
+    lines = exposition(plain(everything_down())).splitlines()
+    names = {line.split()[2].removeprefix("replexplorer_") for line in lines if line.startswith("# TYPE")}
+    assert names == {"node_up", "protection_state", "link_rtt_asked_seconds"}
+    maria = status_of(nodes=[replace(REPLICA, flavor="mariadb")])
+    assert "executed" not in exposition(plain(maria)), "its position is no count"
