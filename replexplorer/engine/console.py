@@ -16,6 +16,7 @@ from replexplorer.core.event import Severity
 from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import Assignment, Desired, KnobName, desired_of
 from replexplorer.core.role_change import RoleChange
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.engine.experiment.restore_guard import finish_killed
 from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
 from replexplorer.ports import Reporter
@@ -186,6 +187,10 @@ class Console:
         return await self._roles.rejoin(node, consent=consent, rebuild=copy, anyway=anyway)
 
     # -- what changes nothing, or gives it back
+
+    async def nodes(self) -> tuple[NodeView, ...]:
+        """Every node with what it has executed, received and logged, asked now: more than a tick has."""
+        return await self._controls.state.in_full()
 
     async def mark(self, text: str) -> None:
         """Put a numbered mark on the charts and into the log, for all who watch; it begins an epoch as a

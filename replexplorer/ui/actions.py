@@ -77,7 +77,7 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("view.next", "v", "Switch the chart: TPS, latency, commits at risk, lag"),
     Action("stack.reset", "R", "Reset all knobs to their defaults (one undo)"),
     Action("stack.repair", "f", "Repair: start dead nodes and stopped replication threads again"),
-    Action("nodes.open", "N", "Open the nodes: replication threads, lag, links"),
+    Action("nodes.open", "N", "Open the nodes: threads, lag, GTID sets, binlogs, links"),
     Action("waits.open", "W", "Open the waits: what sessions wait for, who holds the locks, statements"),
     Action("statement.copy", "Y", "Copy the statement and its undo"),
     Action("ledger.open", "g", "Open the epoch ledger"),

@@ -494,7 +494,10 @@ async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
     assert took_s < 0.2
     assert (status.state, reachable(status)) == ("partial", [True, False, True])
     assert (status.protection.state, status.load) == ("off", DrivenLoad(None, 0))
-    assert status.nodes[2].gtid_executed is not None
+    source, lost, whole = status.nodes
+    assert (whole.gtid_executed, whole.missing_gtids, lost.missing_gtids) == (source.gtid_executed, "", None)
+    assert source.binlogs is not None
+    assert source.binlogs.end == "binlog.000001:1000"
     assert all(link.values is not None for link in status.links)
     assert status.footprint_bytes == 3 * (100 << 20)
     world.crash("db1")

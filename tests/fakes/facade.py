@@ -268,6 +268,8 @@ class FakeFacade(Console):
         self._steps_due = asyncio.Semaphore(0)
         self.injected: tuple[Injected, ...] = ()
         """What injecting answers."""
+        self.in_full: tuple[NodeView, ...] = ()
+        """What `nodes` answers."""
         self.repaired: tuple[str, ...] = ()
         """What `repair` answers."""
         self.waited: tuple[ServerWaits, ...] = ()
@@ -349,6 +351,9 @@ class FakeFacade(Console):
         """While an experiment runs, as a console must."""
         if self._running is not None:
             raise ExperimentUnderWay(self._running, is_own=True)
+
+    async def nodes(self) -> tuple[NodeView, ...]:
+        return self.in_full
 
     async def toggle_load(self) -> bool:
         self._refuse()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cached_cell_len
@@ -18,6 +19,7 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.comeback import lax_knobs
+from replexplorer.core.server.counters import Binlogs
 from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
@@ -117,6 +119,36 @@ async def test_the_nodes_are_listed_with_their_threads_lag_and_links(
     tick = replace(tick, links=(flapping, second), pairs=(replace(second, replica="db2:db3", fault=None),))
     async with bench(tick, size=(width, 24)) as app:
         assert page(await app.opened("N")) == snapshot
+
+
+async def test_the_nodes_say_what_each_has_while_they_are_open(snapshot: SnapshotAssertion) -> None:
+    """A set that is longer than a row goes on below; what another replica has too is said of it."""
+    server, other = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "5d2f1e8c-71ca-11e1-9e33-c80aa9429562"
+    tick = altered(make_tick(1.0, replicas=2), db2={"diverged": "lacks 2 transactions of its own"})
+    db1, db2, db3 = tick.nodes
+    errant: dict[str, Any] = {"errant_gtids": f"{other}:1-2", "received_to": "binlog.000002:500"}
+    async with bench(tick, size=(80, 24)) as app:
+        app.facade.in_full = (
+            replace(
+                db1,
+                gtid_executed=f"{server}:1-1234",
+                binlogs=Binlogs(2, 1_500_000, "binlog.000002:500", 12_345.6),
+            ),
+            replace(
+                db2,
+                **errant,
+                gtid_executed=f"{server}:1-1200:1205:1210-1230, {other}:1-2",
+                retrieved_gtids=f"{server}:900-1234",
+                missing_gtids=f"{server}:1201-1204:1206-1209:1231-1234",
+                applied_to="binlog.000002:400",
+                binlogs=Binlogs(1, 900, "binlog.000001:900"),
+            ),
+            replace(db3, **errant, gtid_executed=f"{server}:1-1234, {other}:1-2", missing_gtids=""),
+        )
+        await app.opened("N")
+        await app.until(lambda: any("missing" in row for row in app.whole), "what they have")
+        assert all(len(row) <= 80 for row in app.whole)
+        assert page(app.whole) == snapshot
 
 
 EPOCH = Epoch(0, 0.0, "baseline", None, 619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=35.0, n=28_500)

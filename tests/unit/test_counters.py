@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.server.counters import (
+    BinlogLook,
+    Binlogs,
     CommitCost,
     CommitSample,
     CostSample,
@@ -20,6 +22,7 @@ from replexplorer.core.server.counters import (
     Source,
     Total,
     binlog_growth,
+    binlogs_of,
     commit_cost,
     growth,
     rates,
@@ -207,6 +210,14 @@ def test_binlogs_grow_over_rotations_and_purges(
     before: tuple[tuple[str, int], ...] | None, after: tuple[tuple[str, int], ...], growth: int | None
 ) -> None:
     assert binlog_growth(before, after) == growth
+
+
+def test_how_fast_binlogs_grow_takes_two_looks() -> None:
+    first, then = BinlogLook(1.0, BINLOG), BinlogLook(3.0, (("binlog.000001", 9_000), ("binlog.000002", 700)))
+    assert binlogs_of(None, then) == Binlogs(2, 9_700, "binlog.000002:700")
+    assert binlogs_of(first, then) == Binlogs(2, 9_700, "binlog.000002:700", 2_350.0)
+    assert binlogs_of(then, then) == binlogs_of(None, then), "no time between"
+    assert binlogs_of(first, BinlogLook(3.0, None)) is None
 
 
 def test_it_is_told_with_dashes_for_what_is_unknown(snapshot: object) -> None:

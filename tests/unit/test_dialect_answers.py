@@ -60,6 +60,9 @@ IN_GROUP, IN_CLUSTER = (flavour_of(variables).of(variables, {}) for variables in
 
 RUNNING = {
     "Source_Log_File": "binlog.000007",
+    "Read_Source_Log_Pos": 1234,
+    "Relay_Source_Log_File": "binlog.000006",
+    "Exec_Source_Log_Pos": "1200",
     "Replica_IO_Running": "Yes",
     "Replica_SQL_Running": "Yes",
     "Last_IO_Errno": 0,
@@ -68,9 +71,15 @@ RUNNING = {
     "Last_SQL_Error": "",
     "Seconds_Behind_Source": 3,
 }
+PLACES: dict[str, Any] = {
+    "reads": "binlog.000007",
+    "received_to": "binlog.000007:1234",
+    "applied_to": "binlog.000006:1200",
+}
 STOPPED = {
     **RUNNING,
     "Source_Log_File": "",
+    "Relay_Source_Log_File": "",
     "Replica_IO_Running": "No",
     "Replica_SQL_Running": "No",
     "Last_SQL_Errno": 1062,
@@ -191,7 +200,7 @@ def counted(
             {1: ((1, 4),), 2: ((1, 3), (5, 9))},
         ),
         (NEW.threads, [], None),
-        (NEW.threads, [RUNNING], Threads("on", "on", 3.0, reads="binlog.000007")),
+        (NEW.threads, [RUNNING], Threads("on", "on", 3.0, **PLACES)),
         (
             NEW.threads,
             [STOPPED],
@@ -204,7 +213,7 @@ def counted(
                 "connecting",
                 "on",
                 io_error=ThreadError(2003, "error connecting to master 'x'"),
-                reads="binlog.000007",
+                **PLACES,
             ),
         ),
         (MARIA.executed, [{"executed": "0-1-57,0-2-60,0-2-60"}], "0-1:1-57, 0-2:1-60"),

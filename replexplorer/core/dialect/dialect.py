@@ -183,6 +183,10 @@ class Threads:
     sql_error: ThreadError | None = None
     reads: str | None = None
     """The source's binlog that it reads now."""
+    received_to: str | None = None
+    """Where in the source's binlogs it received to: `binlog.000003:1234` (refman, SHOW REPLICA STATUS)."""
+    applied_to: str | None = None
+    """Where in them it has applied to."""
     source_host: str | None = None
     """Whom it follows, as it was configured."""
     source_uuid: str | None = None

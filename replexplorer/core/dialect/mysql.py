@@ -738,10 +738,17 @@ def _read_threads(rows: Sequence[Row]) -> Threads | None:
         io_error=_thread_error(row, "io"),
         sql_error=_thread_error(row, "sql"),
         reads=_text(row.get("source_log_file")) or None,
+        received_to=_place(row, "source_log_file", "read_source_log_pos"),
+        applied_to=_place(row, "relay_source_log_file", "exec_source_log_pos"),
         source_host=_text(row.get("source_host")) or None,
         source_uuid=_text(row.get("source_uuid")) or None,
         retrieved=_in_line(row.get("retrieved_gtid_set", row.get("gtid_io_pos")) or "") or None,
     )
+
+
+def _place(row: Row, file: str, position: str) -> str | None:
+    name, at = _text(row.get(file)), whole(row.get(position))
+    return f"{name}:{at}" if name and at is not None else None
 
 
 def _thread_error(row: Row, thread: str) -> ThreadError | None:

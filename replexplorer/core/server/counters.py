@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from replexplorer.core.machine import Machine
 
@@ -341,6 +341,42 @@ def binlog_growth(
     since = after[names.index(name) :]
     growth = sum(bytes_ for _, bytes_ in since) - size
     return growth if since[0][1] >= size else None
+
+
+class BinlogLook(NamedTuple):
+    """A node's binlogs at one moment."""
+
+    at_s: float
+    """On the session's monotonic clock."""
+    files: Sequence[tuple[str, int]] | None
+    """Name and bytes, oldest first; None where it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binlogs:
+    """A node's own binlogs."""
+
+    files: int
+    bytes: int
+    """Of all."""
+    end: str
+    """Where the newest one ends, `binlog.000003:1234`."""
+    bytes_per_s: float | None = None
+    """Written since the look before; None at the first."""
+
+
+def binlogs_of(before: BinlogLook | None, now: BinlogLook) -> Binlogs | None:
+    """What two looks say of a node's binlogs; None where it has none, or does not say."""
+    if not now.files:
+        return None
+    written = None if before is None else binlog_growth(before.files, now.files)
+    rate = (
+        written / (now.at_s - before.at_s)
+        if before and written is not None and now.at_s > before.at_s
+        else None
+    )
+    name, size = now.files[-1]
+    return Binlogs(len(now.files), sum(size for _, size in now.files), f"{name}:{size}", rate)
 
 
 def _cpu_us(before: CpuUsed | None, after: CpuUsed | None) -> float | None:

@@ -26,7 +26,8 @@ from typing import Final
 
 from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.server.counters import grown
+from replexplorer.core.server.counters import Binlogs, grown
+from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import Protection, ProtectionState, meaning_of, word_of
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.system import System
@@ -255,6 +256,9 @@ class NodeView:
     gtid_executed: str | None = None
     retrieved_gtids: str | None = None
     """Transactions that a replica has received; of MariaDB the position that it has read to."""
+    missing_gtids: str | None = None
+    """On a replica: transactions that the source had executed a moment before and it has not, empty for none;
+    None unknown."""
     errant_gtids: str | None = None
     """On a replica: transactions that it has executed and the primary lacks, empty for none; None
     unknown."""
@@ -283,6 +287,13 @@ class NodeView:
     """The others follow it, or did when it was last seen: a source that is down still is it."""
     applier: ReplicaTruth | None = None
     """What it has to apply and how fast it does, at one look; a tick's is in its truth."""
+    received_to: str | None = None
+    """Where in its source's binlogs it has received to, `binlog.000003:1234`; never in a tick, nor are the
+    following ones."""
+    applied_to: str | None = None
+    """Where in them it has applied to."""
+    binlogs: Binlogs | None = None
+    """Its own; None unknown."""
 
     @property
     def last_io_error(self) -> str | None:
@@ -433,16 +444,34 @@ def _failures(node: NodeView, stack: str, most_lag_s: float) -> Iterator[str]:
         yield str(node.role)
     if node.role == Role.DETACHED:
         return
-    threads = (("IO", node.io_thread, node.io_error), ("SQL", node.sql_thread, node.sql_error))
-    for name, state, error in threads:
-        if state in _STATES:
-            why = "" if error is None else f", error {error.number}: {error.text}"
-            yield f"{name} thread {'connecting' if state == 'connecting' else 'stopped'}{why}"
+    yield from thread_faults(node)
     if node.diverged is not None:
         copied = f"{command('role rejoin', stack, node.name, '--copy')} makes it a copy"
         yield f"diverged: it {node.diverged}; {copied}"
     if node.lag_s is not None and node.lag_s >= most_lag_s:
         yield f"{node.lag_s:.1f} s behind"
+
+
+def thread_faults(node: NodeView) -> Iterator[str]:
+    """Each thread that does not run, with the server's error: `SQL thread stopped, error 1062: ...`."""
+    threads = (("IO", node.io_thread, node.io_error), ("SQL", node.sql_thread, node.sql_error))
+    for name, state, error in threads:
+        if state in _STATES:
+            why = "" if error is None else f", error {error.number}: {error.text}"
+            yield f"{name} thread {'connecting' if state == 'connecting' else 'stopped'}{why}"
+
+
+def errant_words(node: NodeView, nodes: Sequence[NodeView]) -> str:
+    """What a replica has and the source lacks, with the other replicas that have all of it too; empty for
+    nothing."""
+    errant = node.errant_gtids
+    if not errant:
+        return ""
+    others = [
+        each for each in nodes if each != node and not each.is_source and each.gtid_executed is not None
+    ]
+    too = [each.name for each in others if not subtract_gtids(errant, each.gtid_executed or "")]
+    return f"{errant}, on {' and '.join(too)} too" if too else errant
 
 
 def thread_words(node: NodeView) -> tuple[str, ...]:

@@ -27,7 +27,9 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import LinkSettings, LinkView
 from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import Acknowledged
+from replexplorer.core.server.counters import BinlogLook, binlogs_of
 from replexplorer.core.server.disk import DISK_KNOBS, DiskView, is_over
+from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.node_view import NodeView, judge_group
 from replexplorer.core.server.protection import (
     Evidence,
@@ -44,6 +46,7 @@ from replexplorer.engine.observe.exposure_watch import ExposureWatch
 from replexplorer.engine.observe.samples import (
     NodeSample,
     TimeoutLook,
+    asked,
     bare_view,
     errant_gtids,
     hole_of,
@@ -106,6 +109,8 @@ class StackState:
         self.pairs: dict[str, LinkView] = {}
         """Those between two others of which something is asked, by both nodes (`db2:db3`)."""
         self.disks: dict[str, DiskView] = {}
+        self._binlogs: dict[str, BinlogLook] = {}
+        """By node, as `in_full` found them last."""
         self.errant_gtids: dict[str, str | None] = {}
         """By replica, as `look_at_gtids` last found."""
         self.holes: dict[str, str | None] = {}
@@ -422,6 +427,37 @@ class StackState:
                 lag_s=view.lag_s if why is None else None,
             )
             for view in views
+        )
+
+    async def in_full(self) -> tuple[NodeView, ...]:
+        """The nodes as last looked at, each with what it has executed, received and logged, asked now; a
+        second call tells how fast binlogs grow. The source is asked first: the others only gain meanwhile."""
+        source = self.fleet.source_name
+        has = None
+        if self.reachable(source):
+            has = await asked(self.fleet.source, lambda dialect: dialect.executed)
+        return tuple(await asyncio.gather(*(self._in_full(view, has) for view in self.node_views())))
+
+    async def _in_full(self, view: NodeView, source_has: str | None) -> NodeView:
+        if not view.reachable or view.name not in self.fleet.members:
+            return view
+        member = self.fleet.members[view.name]
+        executed = await asked(member, lambda dialect: dialect.executed)
+        threads = await asked(member, lambda dialect: dialect.threads) if view.io_thread else None
+        files = await asked(member, lambda dialect: dialect.binlogs)
+        now, before = BinlogLook(self.fleet.outside.clock.monotonic(), files), self._binlogs.get(view.name)
+        self._binlogs[view.name] = now
+        missing = None
+        if not view.is_source and source_has is not None and executed is not None:
+            missing = subtract_gtids(source_has, executed)
+        return replace(
+            view,
+            gtid_executed=executed,
+            missing_gtids=missing,
+            binlogs=binlogs_of(before, now),
+            retrieved_gtids=threads.retrieved if threads else None,
+            received_to=threads.received_to if threads else None,
+            applied_to=threads.applied_to if threads else None,
         )
 
     async def look_twice_if_waiting(self) -> None:

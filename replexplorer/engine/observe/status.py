@@ -45,6 +45,7 @@ async def take_status(state: StackState) -> Status:
         looked = state.fleet.source_name
         await watch_links(state.fleet, state.pairs_of_interest())
         await state.refresh(with_gtids=True, probe=True)
+    await state.in_full()  # binlogs are seen to grow from here on
     sizes = await asyncio.gather(*map(_size, state.fleet.members.values()))
     await state.look_twice_if_waiting()
     if state.source_sample is not None and state.source_sample.view.reachable:
@@ -54,7 +55,7 @@ async def take_status(state: StackState) -> Status:
         )
     oldest_commit_s = await _oldest_commit_s(state)
     nobody: Mapping[str, Value] | None = {} if state.driver_is_known else None
-    nodes = state.node_views()
+    nodes = await state.in_full()
     word = state_word(nodes)
     if word == "down":
         ages_s = await asyncio.gather(*(_age_s(state, node.name) for node in nodes))

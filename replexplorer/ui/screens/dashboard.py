@@ -54,7 +54,7 @@ from replexplorer.ui.picture import Picture
 from replexplorer.ui.presenter import Presenter
 from replexplorer.ui.screens.experiments import LabsScreen, SweepScreen
 from replexplorer.ui.screens.faults import FaultsScreen
-from replexplorer.ui.screens.lists import ListScreen, epochs_screen, log_screen, nodes_screen
+from replexplorer.ui.screens.lists import ListScreen, NodesScreen, epochs_screen, log_screen
 from replexplorer.ui.screens.waits import WaitsScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import TALL_ROWS, Layout, layout_for, sheet_rows
@@ -708,8 +708,8 @@ class DashboardScreen(Screen[None]):
             )
 
     def action_nodes_open(self) -> None:
-        """Every server with its threads and lag."""
-        self._open_sheet(nodes_screen(self.picture, self._settings))
+        """Every server with its threads, lag, GTID sets and binlogs."""
+        self._open_sheet(NodesScreen(self.picture, self._stack, self._settings))
 
     def action_waits_open(self) -> None:
         """What the source's sessions wait for."""

@@ -3,14 +3,16 @@ what the chosen one means below them; and the texts: every event, epoch and serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import groupby
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from rich.style import Style
 from rich.text import Text
-from textual import on
+from textual import on, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -20,9 +22,11 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from replexplorer.core.epochs.table import markdown
+from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.link import NO_PARTITION, LinkView
 from replexplorer.core.load.pacing import HIDES
-from replexplorer.core.server.node_view import LATE_S, NodeView, lag_s_of
+from replexplorer.core.server.gtid import transactions
+from replexplorer.core.server.node_view import LATE_S, NodeView, errant_words, lag_s_of, thread_faults
 from replexplorer.core.text import printable, table
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import ends_of
@@ -46,6 +50,9 @@ from replexplorer.ui.widgets.ledger import CLOCKS, event_rows, heads, rows_of, u
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, cut, hint, hung, padded, rule
 from replexplorer.ui.words.states import CHIPS, READING, STATES, contradiction_of, lag_text
+
+if TYPE_CHECKING:
+    from replexplorer.engine.console import Console
 
 Row = TypeVar("Row")
 _QUIET: Final = frozenset({"muted", "faint"})
@@ -315,25 +322,52 @@ def epochs_screen(picture: Picture, board: Board, settings: Settings) -> ListScr
 
 
 _NODE_HEADS: Final = ("node", "state", "IO thread", "SQL thread", "lag", "queued", "server")
+_SETS_EVERY_S: Final = 1.0
+"""What each node has is asked for, while somebody looks."""
 
 
-def nodes_screen(picture: Picture, settings: Settings) -> ListScreen:
-    """A row a node, below it what the server says and its link; a held picture's are held as well."""
+class NodesScreen(ListScreen):
+    """A row a node, below it what the server says and its link; a held picture's are held as well.
 
-    def listed(width: int) -> Listed:
-        tick = picture.shown.tick
+    GTID sets, positions and binlogs are in no tick: they are asked for while it is open.
+    """
+
+    def __init__(self, picture: Picture, stack: Console | None, settings: Settings) -> None:
+        super().__init__(settings, "nodes")
+        self._picture = picture
+        self._stack = stack
+        self._in_full: Mapping[str, NodeView] = {}
+
+    def on_mount(self) -> None:
+        """Ask until it is closed."""
+        self._ask()
+
+    @work(exit_on_error=False)
+    async def _ask(self) -> None:
+        while self._stack is not None:
+            with contextlib.suppress(ReplexplorerError):  # asked again
+                self._in_full = {node.name: node for node in await self._stack.nodes()}
+            await asyncio.sleep(_SETS_EVERY_S)
+
+    def listed(self) -> Listed:
+        """What is so now."""
+        tick, width = self._picture.shown.tick, self.width
         nodes = tick.nodes if tick else ()
+        known = {} if self._picture.is_frozen else self._in_full
+        in_full = [known.get(node.name, node) for node in nodes]
         head, *lines = table([_cells(tick, node) for node in nodes if tick], _NODE_HEADS).splitlines()
         rows = [
             row
-            for node, line in zip(nodes, lines, strict=True)
+            for node, full, line in zip(nodes, in_full, lines, strict=True)
             if tick
-            for row in ([(f" {line}", _ink(tick, node))], *_below(tick, node, width))
+            for row in (
+                [(f" {line}", _ink(tick, node))],
+                *_below(tick, node, width),
+                *_has(full, in_full, width),
+            )
         ]
         title: Line = [("Nodes ", "title b"), (f"{len(nodes)}", "muted")]
         return Listed(title, rows, [[(f" {head}", "faint")]])
-
-    return ListScreen(settings, "nodes", listed)
 
 
 def _cells(tick: Tick, node: NodeView) -> tuple[str, ...]:
@@ -367,19 +401,45 @@ def _ink(tick: Tick, node: NodeView) -> str:
 
 
 def _below(tick: Tick, node: NodeView, width: int) -> list[Line]:
-    """What the server says of a fault and of a transfer, and its links."""
+    """What the server says of its threads and of a transfer, how it differs, and its links."""
     rows: list[Line] = []
-    if node.replication_fault:
-        rows += hung([("   ▲ ", "warn b")], node.replication_fault, width, "warn")
+    wrong = list(thread_faults(node)) if node.replication_fault else []
+    if node.diverged is not None:
+        wrong.append(f"diverged: it {node.diverged}: `role rejoin {node.name} --copy`")
+    for each in wrong:
+        rows += hung([("   ▲ ", "warn b")], each, width, "warn")
     if node.transfer is not None:
         rows += hung([("   ▸ ", "warn b")], node.transfer.words, width)
     if (applier := tick.applier(node.name)) is not None and applier.pace:
         rows.append([("   applier: ", "muted"), (applier.pace, "text")])
-    if node.errant_gtids:
-        rows += hung([("   errant: ", "muted")], node.errant_gtids, width, "warn")
     rows += [_link(link, "link") for link in tick.links if link.replica == node.name]
     pairs = [(link, *ends_of(link.replica)) for link in tick.pairs]
     return rows + [_link(link, f"link to {first}") for link, first, second in pairs if second == node.name]
+
+
+def _has(node: NodeView, nodes: Sequence[NodeView], width: int) -> list[Line]:
+    """What a node has executed, received and logged, as far as it is known."""
+    rows: list[Line] = []
+    missing, errant, binlogs = node.missing_gtids, errant_words(node, nodes), node.binlogs
+    if node.received_to and node.applied_to:
+        rows += hung(
+            [("   position: ", "muted")], f"received {node.received_to}, applied {node.applied_to}", width
+        )
+    if binlogs is not None:
+        rate = "" if binlogs.bytes_per_s is None else f", grows {binlogs.bytes_per_s:,.0f} bytes/s"
+        files = f"{binlogs.files} file{'' if binlogs.files == 1 else 's'} of {binlogs.bytes:,} bytes"
+        rows += hung([("   binlogs: ", "muted")], f"{files}, ends at {binlogs.end}{rate}", width)
+    if missing is not None:
+        told = f"{transactions(missing, 'none')}: {missing}".removesuffix(": ")
+        rows += hung([("   missing: ", "muted")], told, width, "warn" if missing else "text")
+    for name, gtids, ink in (
+        ("errant", errant, "warn"),
+        ("executed", node.gtid_executed, "text"),
+        ("received", node.retrieved_gtids, "text"),
+    ):
+        if gtids:
+            rows += hung([(f"   {name}: ", "muted")], gtids, width, ink)
+    return rows
 
 
 def _link(link: LinkView, title: str) -> Line:
