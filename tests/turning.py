@@ -16,6 +16,8 @@ async def turn(session: Session, *texts: str, dry_run: bool = False, anyway: boo
     return await session.console.set(assignments, dry_run=dry_run, anyway=anyway)
 
 
-async def sweep(session: Session, wanted: Sweep, watch: Watch, *, fresh: bool = False) -> Swept:
+async def sweep(
+    session: Session, wanted: Sweep, watch: Watch, *, fresh: bool = False, needs_cpu: bool = False
+) -> Swept:
     """Measure every combination."""
-    return await session.console.run(SweepRun(wanted, watch, fresh))
+    return await session.console.run(SweepRun(wanted, watch, fresh, needs_cpu=needs_cpu))

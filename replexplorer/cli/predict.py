@@ -36,6 +36,7 @@ from replexplorer.core.model.advice import (
     expected_exposure,
     read_goals,
 )
+from replexplorer.core.model.fit import checks, ratio_error
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.model.operating_point import (
     READ_ONLY,
@@ -50,6 +51,7 @@ from replexplorer.core.model.operating_point import (
 from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps, replica_lag
 from replexplorer.core.model.prediction import predict as prediction_of
 from replexplorer.core.server.exposure import Exposure
+from replexplorer.core.stats.ratio import Ratio, interval_text, ratio_text
 from replexplorer.core.system import ASYNC, System, system_of, who_has
 from replexplorer.core.text import folded, number, table
 from replexplorer.core.topology import Roster, new_roster
@@ -95,6 +97,10 @@ class PredictDocument:
     """False where no run of `calibration` had the like; `warnings` says of what."""
     calibration: Calibrated
     warnings: list[str]
+    to_first: Ratio | None = None
+    """Of several combinations: TPS over the first one's, with what nine of ten such ratios of the
+    calibration's cells are within, each cell predicted from the others. No bounds where either is not
+    calibrated, or its TPS is the arrival rate; null of the first."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -156,6 +162,9 @@ def predict(call: Call) -> int:
     grid = read_grid(texts, parse, scene_texts) if has_lists else None
     cells = [desired_of(map(parse, texts))] if grid is None else [cell.values for cell in grid.cells]
     documents = [predicted(ground, named, calibrated) for named in cells]
+    times = ratio_error(checks(calibrated.runs)) if grid else None
+    for each in documents[1:]:
+        each.to_first = _ratio(documents[0], each, times)
     for warning in dict.fromkeys(warning for document in documents for warning in document.warnings):
         call.console.warn(warning)
     if grid is None:
@@ -229,6 +238,16 @@ def _lags(
         return []
     found = [replica_lag(each, applier_of(values, each), tps, calibration) for each in replicas]
     return [each for each in found if each is not None]
+
+
+def _ratio(first: PredictDocument, other: PredictDocument, times: float | None) -> Ratio | None:
+    """TPS over the first one's, off by `times` at most; None where either is not known."""
+    if not first.tps or other.tps is None:
+        return None
+    ratio, both = other.tps / first.tps, (first, other)
+    if times is None or any(not each.calibrated or keys.RATE in each.settings for each in both):
+        return Ratio(ratio, None, None)
+    return Ratio(ratio, ratio / times, ratio * times)
 
 
 def _warnings(
@@ -307,6 +326,7 @@ def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None
         (
             *cell.labels,
             number(each.tps),
+            _to_first(each.to_first),
             number(each.latency_ms, 2),
             number(each.ceiling_tps),
             *losses_shortly(each.exposure),
@@ -316,10 +336,25 @@ def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None
         for cell, each in zip(grid.cells, documents, strict=True)
     ]
     first = len(grid.dimensions)
-    heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", *LOSSES, "LAG s", "LIMIT")
-    numbers = range(first, first + 4 + len(LOSSES))
+    dimensions = (each.key for each in grid.dimensions)
+    heads = (*dimensions, "TPS", "TO FIRST", "ms", "CEILING", *LOSSES, "LAG s", "LIMIT")
+    numbers = range(first, first + 5 + len(LOSSES))
     found = table(rows, heads, right=numbers, fold=len(heads) - 1, columns=columns)
-    return f"{found}\n\n{_origin(documents[0].calibration)}"
+    return f"{found}\n\n{folded(_TO_FIRST, columns)}\n{_origin(documents[0].calibration)}"
+
+
+_TO_FIRST: Final = (
+    "TO FIRST: TPS over that of the first row, and what nine of ten such ratios of the calibration's cells"
+    " are within, each cell predicted from the others; no bounds where one of the two is not calibrated"
+)
+
+
+def _to_first(ratio: Ratio | None) -> str:
+    """`x0.12 [0.10, 0.14]`."""
+    if ratio is None:
+        return ""
+    bounds = (ratio.value, ratio.low, ratio.high)
+    return f"{ratio_text(*bounds)} {interval_text(*bounds)}".rstrip()
 
 
 def render(document: PredictDocument) -> str:

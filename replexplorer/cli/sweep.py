@@ -49,7 +49,9 @@ async def run(call: Call) -> int:
         console.narrate(f"starts from: {settings_words(conditions)}")
         console.narrate(f"{wanted.words}: {grid.text}")
         with Narration(console) as narration:
-            swept = await session.console.run(SweepRun(wanted, narration, args.restart))
+            swept = await session.console.run(
+                SweepRun(wanted, narration, args.restart, needs_cpu=not (args.force or args.share_load))
+            )
     under(swept, conditions)
     swept.calibration = learned(swept).told
     report = experiment_report(swept)

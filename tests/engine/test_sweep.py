@@ -244,6 +244,19 @@ async def test_without_clients_it_is_refused_before_anything_changes(world: Worl
     assert len(world.changes) == before
 
 
+async def test_a_machine_that_is_short_of_cpu_before_any_load_is_refused(
+    world: World, session: Session
+) -> None:
+    await turn(session, *BEFORE)
+    before = len(world.changes)
+    world.sidecars["db1"].machine_share = 0.97
+    with pytest.raises(StackUnavailable, match="machine at 97 % of its CPU"):
+        await sweep(session, plan(session), lambda _: None, needs_cpu=True)
+    assert len(world.changes) == before
+    world.sidecars["db1"].machine_share = 0.4
+    assert (await sweep(session, plan(session, "rtt=0"), lambda _: None, needs_cpu=True)).runs
+
+
 async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_gives_the_knobs_back(
     world: World,
 ) -> None:

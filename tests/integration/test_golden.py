@@ -154,7 +154,7 @@ STEPS: Final = {
         "load --clients 1 --duration 1 --workload ledger --json",
     ),
     "experiments": (
-        "sweep clients=1,2 --duration 1 --report {report}/sweep --json",
+        "sweep clients=1,2 --duration 1 --force --report {report}/sweep --json",
         "lab run {home}/golden-lab.toml --quick --report {report}/lab --json",
         "drill run {home}/golden-drill.toml --quick --report {report}/drill --json",
     ),

@@ -44,7 +44,7 @@ def assert_given_back(shell: Shell) -> None:
 def test_two_by_two_cells_are_measured_reported_and_the_knobs_given_back(
     shell: Shell, tmp_path: Path
 ) -> None:
-    done = shell.run("sweep", *SPEC, "--json", "--report", str(tmp_path / "report"))
+    done = shell.run("sweep", *SPEC, "--force", "--json", "--report", str(tmp_path / "report"))
     result = document(done.stdout)
     assert [tuple(cell.labels.values()) for cell in result.cells] == [
         ("0 ms", "1"), ("0 ms", "4"), ("30 ms", "1"), ("30 ms", "4"),
@@ -82,7 +82,7 @@ def _journal(shell: Shell) -> str:
 def test_a_sweep_that_was_ended_goes_on_and_the_knobs_are_given_back(
     shell: Shell, end: signal.Signals
 ) -> None:
-    spec = (*THREE_CELLS, "--seed", str(int(end)))
+    spec = (*THREE_CELLS, "--force", "--seed", str(int(end)))
     with shell.started("sweep", *spec) as running:
         running.until(lambda: '"run"' in _journal(shell), "a run is in its journal", within_s=60)
         running.send_signal(end)

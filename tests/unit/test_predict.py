@@ -160,7 +160,16 @@ def test_lists_are_predicted_as_a_sweep_would_measure_them(
     capsys: pytest.CaptureFixture[str], snapshot: object
 ) -> None:
     words = ["semi_sync=on", "rtt=10,85", "clients=1,8"]
-    assert answer(capsys, *words)[2] == answer(capsys, "semi_sync=on", "rtt=85", "clients=1")
+    first, _, third, _ = answer(capsys, *words)
+    ratio = third.pop("to_first")
+    assert {**third, "to_first": None} == answer(capsys, "semi_sync=on", "rtt=85", "clients=1")
+    assert first["to_first"] is None
+    assert ratio["value"] == pytest.approx(third["tps"] / first["tps"], rel=0.01)
+    assert 1 < ratio["high"] / ratio["value"] < 1.5, "an error that both have alike is in none"
+    beyond = answer(capsys, "semi_sync=on", "clients=8,1000")[1]["to_first"]
+    assert (beyond["value"] > 1, beyond["low"], beyond["high"]) == (True, None, None)
+    arriving = answer(capsys, "clients=8,16", "load_mode=open", "rate=100")[1]["to_first"]
+    assert arriving == {"value": 1, "low": None, "high": None}
     assert main(["predict", *words]) == 0
     assert capsys.readouterr().out == snapshot
     assert main(["predict", "rtt=10,,85"]) == 2

@@ -253,6 +253,37 @@ def test_as_many_passes_as_are_said_to_be_needed_are_enough(noise: float, cells:
     assert (passes_needed(figures(needed)) or 0) <= needed
 
 
+def test_so_many_passes_tell_a_ratio_from_1() -> None:
+    """With runs that are as far apart, in as many passes."""
+    grid = grid_of("rtt=0,10")
+
+    def effect(passes: int) -> Effect:
+        runs = [
+            run_of(cell, tps * exp(0.06 * (-1) ** block), block=block)
+            for cell, tps in enumerate((100, 112))
+            for block in range(passes)
+        ]
+        return effects_of(grid, figures_of(grid, runs))[0]
+
+    few = effect(2)
+    assert few.verdict == NO_DIFFERENCE
+    assert few.passes_needed == 12
+    assert "in 1 pair of 2 passes; about 12 passes would show it, if it is so" in few.words
+    assert effect(12).verdict == "faster"
+
+
+def test_where_pairs_differ_by_more_than_noise_no_passes_would_tell() -> None:
+    grid, tps = grid_of("rtt=0,10", "clients=1,8"), (100, 100, 150, 80)
+    runs = [
+        run_of(cell, tps[cell] * (1.01, 0.99)[block], block=block) for cell in range(4) for block in (0, 1)
+    ]
+    effect, _ = effects_of(grid, figures_of(grid, runs))
+    assert (effect.verdict, effect.passes_needed) == (NO_DIFFERENCE, None)
+    assert "in 2 pairs of 2 passes; more passes would not show one" in effect.words
+    (alone, _) = effects_of(grid, figures_of(grid, runs[::2]))
+    assert "passes" not in alone.words, "one pass says nothing of the next"
+
+
 def test_an_idle_knob_is_seldom_claimed() -> None:
     """Runs differ by 5 % from each other and by less within: what a real machine does."""
     rng = random.Random(5)

@@ -243,16 +243,23 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def passes_needed(figures: Sequence[CellFigures]) -> int | None:
-    """After about how many passes a cell's TPS is known within 30 %, by how far the runs of all cells were
-    apart: their logarithms' pooled variance, with Student's t for as many runs of one cell. None before a
-    second pass."""
+def _noise(figures: Sequence[CellFigures]) -> float | None:
+    """How far the runs of a cell are apart: the pooled variance of their logarithms over all cells; None
+    before a second pass."""
     logs = [[log(run.tps) for run in each.good if run.tps] for each in figures]
     known = [each for each in logs if len(each) > 1]
     if not known:
         return None
     squares = sum(variance(each) * (len(each) - 1) for each in known)
-    square = squares / sum(len(each) - 1 for each in known)
+    return squares / sum(len(each) - 1 for each in known)
+
+
+def passes_needed(figures: Sequence[CellFigures]) -> int | None:
+    """After about how many passes a cell's TPS is known within 30 %, by how far the runs of all cells were
+    apart, with Student's t for as many runs of one cell. None before a second pass."""
+    square = _noise(figures)
+    if square is None:
+        return None
     passes = 2
     while t_quantile_975(passes - 1) * sqrt(square / passes) > log(_KNOWN_WITHIN) and passes < _MOST_PASSES:
         passes += 1
@@ -295,6 +302,9 @@ class Effect:
     verdict: str = "not measured"
     """faster, slower, no difference shown, not measured, no interval (one pair without a scatter);
     faster in every pair, slower in every pair (by how much depends on the other knobs)."""
+    passes_needed: int | None = None
+    """Where no difference is shown: after about how many passes that are as far apart as these this ratio
+    would be told from 1; None: not known, or after no number of them."""
 
     @property
     def words(self) -> str:
@@ -317,7 +327,12 @@ class Effect:
         bounds = (self.ratio, self.low, self.high)
         effect = f"{ratio_text(*bounds)} {interval_text(*bounds)}"
         if self.verdict == NO_DIFFERENCE:
-            return f"{title}: {NO_DIFFERENCE} ({effect}, {count})"
+            more = ""
+            if self.passes > 1:
+                more = "; more passes would not show one"
+                if self.passes_needed is not None:
+                    more = f"; about {self.passes_needed} passes would show it, if it is so"
+            return f"{title}: {NO_DIFFERENCE} ({effect}, {count}{more})"
         return f"{title}: {effect}, {times_text(self.ratio, self.verdict)}, {count}"
 
 
@@ -325,6 +340,7 @@ def effects_of(grid: Grid, figures: Sequence[CellFigures]) -> tuple[Effect, ...]
     """The effect of each step of each knob; see the module's law for the method."""
     by_choices = {each.cell.choices: each for each in figures}
     found: list[Effect] = []
+    square = _noise(figures)
     for at, dimension in enumerate(grid.dimensions):
         for step, (before, after) in enumerate(pairwise(dimension.labels)):
             pairs = [
@@ -335,7 +351,10 @@ def effects_of(grid: Grid, figures: Sequence[CellFigures]) -> tuple[Effect, ...]
             ratios = [ratio for pair in pairs if (ratio := _ratio(*pair)) is not None]
             passes = min((len(each.good) for pair in pairs for each in pair if each.good), default=0)
             effect = Effect(dimension.key, before, after, len(ratios), passes, len(pairs) - len(ratios))
-            found.append(_judged(effect, ratios) if ratios else effect)
+            if ratios:
+                effect = _judged(effect, ratios)
+                effect = replace(effect, passes_needed=_passes_to_tell(effect, ratios, square))
+            found.append(effect)
     return tuple(found)
 
 
@@ -359,6 +378,24 @@ def _judged(effect: Effect, ratios: Sequence[Ratio]) -> Effect:
         most=max(each),
         verdict=verdict,
     )
+
+
+def _passes_to_tell(effect: Effect, ratios: Sequence[Ratio], square: float | None) -> int | None:
+    """See `Effect.passes_needed`; the interval as `effects_of` makes it, from the runs' noise `square`. What
+    pairs differ by besides, because the effect depends on the other knobs, no further pass makes smaller."""
+    if square is None or effect.verdict != NO_DIFFERENCE or not effect.ratio:
+        return None
+    pairs, apart = len(ratios), 0.0
+    if pairs > 1:
+        apart = variance(log(each.value or 1.0) for each in ratios)
+        apart = max(0.0, apart - 2 * square / effect.passes)
+    for passes in range(max(2, effect.passes + 1), _MOST_PASSES):
+        half = 2 * t_quantile_975(passes - 1) * sqrt(square / passes)
+        if pairs > 1:
+            half = t_quantile_975(pairs - 1) * sqrt((apart + 2 * square / passes) / pairs)
+        if half < abs(log(effect.ratio)):
+            return passes
+    return None
 
 
 _DIRECTIONS: Final = {1: "faster", -1: "slower"}

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log
+from itertools import combinations
+from math import ceil, exp, log
 from random import Random
 from statistics import fmean, median, stdev
 from typing import Any, Final, NamedTuple
@@ -116,6 +117,16 @@ def summary(checked: Sequence[CellCheck]) -> Validation:
         p90_error=round(errors[ceil(_P90 * len(errors)) - 1], 4),
         noise=noise_of(checked),
     )
+
+
+def ratio_error(checked: Sequence[CellCheck]) -> float | None:
+    """By how many times nine of ten ratios of two cells' TPS are off at most, both of one workload and each
+    predicted from the others: an error that both have alike is in none. None without two cells."""
+    logs: dict[str, list[float]] = {}
+    for check in checked:
+        logs.setdefault(check.setting.workload, []).append(log(1 + check.error))
+    apart = sorted(abs(one - other) for each in logs.values() for one, other in combinations(each, 2))
+    return exp(apart[ceil(_P90 * len(apart)) - 1]) if apart else None
 
 
 def noise_of(checked: Sequence[CellCheck]) -> float | None:

@@ -20,6 +20,7 @@ from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.load.interval import Measurement
 from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.machine import busy_percent, short_of_cpu
 from replexplorer.core.model.operating_point import is_known
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.measured import LEAST_BATCH_LATENCIES, spread_of
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from replexplorer.engine.experiment.stack_api import StackApi
 
 _STATE_WITHIN_S: Final = 5.0
+_LOOKED_S: Final = 2.0
+"""At the machine before the first run."""
 _CPU_LIMIT_PERCENT: Final = 80.0
 """Of one core: the generator is the limit from there on (`core.interval`)."""
 _WORKLOAD: Final = KnobName(keys.WORKLOAD, "load")
@@ -47,11 +50,16 @@ class SweepRun:
     """Start over what an earlier run of the same has left unfinished."""
     runs: list[SweptRun] = field(default_factory=list)
     """All so far, those of an earlier run too."""
+    needs_cpu: bool = False
+    """Not to be started on a machine that is short of CPU before any load runs."""
 
     async def run(self, stack: StackApi) -> Swept:
         """Sweep to the end; raises UsageError before anything changes, StackUnavailable when another
-        driver holds the load or a node goes down, and what the journal raises."""
+        driver holds the load, a node goes down or CPU is short, and what the journal raises."""
         grid = self.sweep.grid
+        if self.needs_cpu and (short := await _short_of_cpu(stack)) is not None:
+            hint = "end what else runs there, or add `--force`"
+            raise StackUnavailable(f"before any load runs: {short}", hint)
 
         def check(seen: Snapshot) -> None:
             if CLIENTS not in grid.names and not int(seen.requested(CLIENTS)):
@@ -184,6 +192,14 @@ class SweepRun:
     def _finals(self) -> set[tuple[int, int]]:
         """Pass and cell of all that need no further run."""
         return {(run.block, run.cell) for run in self.runs if run.is_final}
+
+
+async def _short_of_cpu(stack: StackApi) -> str | None:
+    """In words, where the source's machine is; None where it is not, or no agent says."""
+    before = await stack.cost()
+    await stack.clock.sleep(_LOOKED_S)
+    after = await stack.cost()
+    return short_of_cpu(busy_percent(before.machine if before else None, after.machine if after else None))
 
 
 def _failure(
