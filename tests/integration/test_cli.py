@@ -69,6 +69,32 @@ def test_status_is_the_whole_document(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("at_rest")
+def test_what_is_not_whole_is_named_a_line_each_and_is_a_metric(shell: Shell) -> None:
+    check, metrics = ("status", "--check", "--lag", "60s"), ("status", "--format", "prometheus")
+    applies = f'replexplorer_replica_sql_thread_state{{stack="{STACK}",node="db2",state="on"}}'
+    assert shell.run_here(*check, code=0)[0] == "replication is whole\n"
+    assert f"{applies} 1\n" in shell.run_here(*metrics, code=0)[0]
+    shell.run_here("fault", "inject", "applier_stop@db2", code=0)
+    try:
+        lines = shell.run_here(*check, code=1)[0].splitlines()
+        assert lines == ["replication is not whole:", "  db2: SQL thread stopped"]
+        assert f"{applies} 0\n" in shell.run_here(*metrics, code=0)[0]
+    finally:
+        shell.run_here("fault", "clear", code=0)
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_status_says_what_each_node_has_and_logs(shell: Shell) -> None:
+    source, replica = shell.status().nodes
+    until_true(lambda: shell.status().nodes[1].missing_gtids == "", "the replica has all")
+    assert source.missing_gtids is None
+    assert source.binlogs.bytes_per_s is not None
+    assert re.fullmatch(r"\S+\.\d+:\d+", source.binlogs.end)
+    assert replica.received_to.partition(":")[0] == source.binlogs.end.partition(":")[0]
+    assert replica.applied_to is not None
+
+
+@pytest.mark.usefixtures("at_rest")
 def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
     report = shell.json("set", "semi_sync=on", "rtt=25ms", "sync_binlog=0")
     by_key = {change.key: change for change in report.changed}
