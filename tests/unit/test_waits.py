@@ -57,7 +57,9 @@ def session(
     event: str | None = None,
     transaction: str | None = None,
 ) -> SessionNow:
-    return SessionNow(number, command, state, f"UPDATE t{number}", age_s, event, transaction)
+    waits_for_row = transaction == "LOCK WAIT"
+    text = f"UPDATE t{number}"
+    return SessionNow(number, command, state, text, age_s, event, transaction is not None, waits_for_row)
 
 
 @pytest.mark.parametrize(("state", "event", "wait"), WAITS)

@@ -29,7 +29,8 @@ def _read_sessions(rows: Sequence[Row]) -> tuple[SessionNow, ...]:
     return tuple(
         SessionNow(
             int(row["id"]), str(row["command"]), str(row["state"] or ""), _text(row["statement"]),
-            None if row["age_s"] is None else float(row["age_s"]), row["event"], row["trx"],
+            None if row["age_s"] is None else float(row["age_s"]), row["event"],
+            in_transaction=row["trx"] is not None, waits_for_row=row["trx"] == "LOCK WAIT",
         )
         for row in rows
     )  # fmt: skip

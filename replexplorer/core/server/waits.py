@@ -82,16 +82,18 @@ class SessionNow(NamedTuple):
     """Of the statement; of an idle session since its last one."""
     event: str | None = None
     """The wait event that goes on; None where there is none, or none is recorded."""
-    transaction: str | None = None
-    """InnoDB's word for it; None: none is open."""
+    in_transaction: bool = False
+    """InnoDB has one open for it."""
+    waits_for_row: bool = False
+    """InnoDB says that it waits for a row lock."""
 
     @property
     def wait(self) -> Wait:
         """What it waits for."""
-        if self.transaction == "LOCK WAIT":
+        if self.waits_for_row:
             return Wait.ROW_LOCK
         if self.command == "Sleep":
-            return Wait.OPEN if self.transaction else Wait.CLIENT
+            return Wait.OPEN if self.in_transaction else Wait.CLIENT
         said = (wait for text in (self.event, self.state) for wait, of in _SAID if of.search(text or ""))
         return next(said, Wait.NOTHING)
 
