@@ -61,7 +61,7 @@ compare x y --turns 0
 compare x y --duration 0
 advise --goal tps>1 clients=0
 advise --goal tps>1 workload=point_select
-advise --goal tps>1 replica_parallel_workers=16
+advise --goal tps>1 replica_preserve_commit_order=off
 advise --goal tps>1 sync_binlg=1
 advise rtt=10
 predict --goal tps<100
