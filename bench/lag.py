@@ -84,11 +84,11 @@ async def looks_at(session: Session) -> list[Look]:
             while not ticks.empty():
                 ticks.get_nowait()
             tick = await ticks.get()
-            [[age_us]] = await replica.control.query(
-                f"SELECT TIMESTAMPDIFF(MICROSECOND, at, UTC_TIMESTAMP(6)) FROM {_TABLE}"
+            [row] = await replica.control.query(
+                f"SELECT TIMESTAMPDIFF(MICROSECOND, at, UTC_TIMESTAMP(6)) AS age_us FROM {_TABLE}"
             )
             [node] = [each for each in tick.replicas if each.name == replica.name]
-            found.append(Look(phase, lag_s_of(tick.truth, node), int(age_us) / 1e6))
+            found.append(Look(phase, lag_s_of(tick.truth, node), int(row["age_us"]) / 1e6))
             tell(f"{phase}: {found[-1]}")
 
     async with beats(session.fleet.source.control), session.observed(see=ticks.put_nowait):

@@ -17,8 +17,8 @@ from tests.ui.test_replay import playing
 
 _SESSIONS = [
     *(SessionNow(each, "Execute", "waiting for handler commit", "UPDATE t", 0.08) for each in range(64)),
-    SessionNow(70, "Query", "updating", "UPDATE orders SET state = 3 WHERE id = 7", 4.0, None, "LOCK WAIT"),
-    SessionNow(71, "Sleep", "", "UPDATE orders SET state = 2 WHERE id = 7", 31.0, None, "RUNNING"),
+    SessionNow(70, "Query", "updating", "UPDATE orders SET state = 3 WHERE id = 7", 4.0, None, True, True),
+    SessionNow(71, "Sleep", "", "UPDATE orders SET state = 2 WHERE id = 7", 31.0, None, True),
 ]
 WAITS = ServerWaits(
     node="db1",
