@@ -350,11 +350,13 @@ def test_what_was_never_calibrated_is_told() -> None:
 
 
 IN_THE_MODEL: list[tuple[str, Value]] = [
-    ("replica_parallel_workers@db2", 16), ("fsync_delay@db2", 5.0), ("fsync_delay", 5.0), ("rtt@db2", 5.0), ("key_spread", 1),
+    ("replica_parallel_workers@db2", 16), ("fsync_delay@db2", 5.0), ("fsync_delay", 5.0),
+    ("rtt@db2", 5.0), ("key_spread", 1),
 ]  # fmt: skip
 LEFT_OUT: list[tuple[str, Value, str]] = [
     ("replica_preserve_commit_order@db2", "off", "update_index"),
-    ("binlog_row_image", "minimal", "update_index"), ("rtt@db2:db3", 5.0, "update_index"), ("innodb_doublewrite", "detect_only", "update_index"),
+    ("binlog_row_image", "minimal", "update_index"),
+    ("rtt@db2:db3", 5.0, "update_index"), ("innodb_doublewrite", "detect_only", "update_index"),
     ("key_spread", 1, "insert"),
 ]  # fmt: skip
 
