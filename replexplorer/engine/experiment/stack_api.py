@@ -86,6 +86,10 @@ class Findings:
     """How far replicas were behind meanwhile; None where none says."""
 
 
+_REPLICAS_EVERY_S: Final = 1.0
+"""A look at how far behind they are, while something is measured."""
+
+
 class MeasuredLoad:
     """Our load as an experiment drives and measures it."""
 
@@ -161,7 +165,16 @@ class MeasuredLoad:
             await clock.sleep(max(0.0, at_s - clock.monotonic()))
             return await state.look_closely(state.fleet.source_name), await sample_cost(state.fleet)
 
+        async def look_at_replicas() -> None:
+            """What draws no picture has nobody else who looks."""
+            state.window.forget_applied()
+            while True:
+                for name in state.fleet.replica_names:
+                    await state.look_closely(name)
+                await clock.sleep(_REPLICAS_EVERY_S)
+
         looking = asyncio.create_task(look(from_s), name="look before")
+        replicas = asyncio.create_task(look_at_replicas(), name="look at replicas")
         try:
             measured = await measure(
                 self._load,
@@ -175,6 +188,7 @@ class MeasuredLoad:
             (first, before), (last, after) = await looking, await look()
         finally:
             looking.cancel()
+            replicas.cancel()
         return Findings(
             measured,
             SamplePair.of(first, last, intervals).anatomy(),

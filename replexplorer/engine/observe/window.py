@@ -171,6 +171,10 @@ class SampleWindow:
             while known[0].at_s < applied.at_s - FIGURES_S:
                 known.popleft()
 
+    def forget_applied(self) -> None:
+        """Count what replicas apply from here on: before, other settings were in force."""
+        self._applied.clear()
+
     # -- what it says
 
     def stretch(self, since_s: float) -> SamplePair | None:
