@@ -15,6 +15,7 @@ from replexplorer.core.event import Severity
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, format_change, same_value
+from replexplorer.core.role_change import ChangeKind
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.server.gtid import transactions
@@ -282,8 +283,13 @@ class Monitor:
 
     def _look_at_diverged(self) -> None:
         """Which nodes differ until they are copied, by what is kept and by what they have lost; of one that
-        was not asked for its transactions nothing is over."""
+        was not asked for its transactions nothing is over. One that is being copied has no log
+        meanwhile."""
+        change = self._state.requested.role_change
+        copied = change.source if change is not None and change.kind is ChangeKind.REJOIN else None
         for node in self._fleet.replica_names:
+            if node == copied:
+                continue
             why = self._state.diverged(node)
             if node not in self._diverged and why is not None:
                 self._diverged.add(node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
 from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, UnderWay
 from replexplorer.core.system import GROUP
+from replexplorer.core.tick import Tick
 from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.console import Command
@@ -22,6 +23,8 @@ from replexplorer.ports import LoadSettings
 from tests.fakes.clock import until
 from tests.fakes.world import TWO_REPLICAS, World
 from tests.turning import turn
+from tests.waiting import told as event_told
+from tests.waiting import until_tick
 
 
 def names_of(done: RoleChange) -> list[tuple[str, str]]:
@@ -300,6 +303,24 @@ async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
     assert ("db2", "copy db1") in names_of(done)
     assert (done.rpo.commits, done.warnings) == (0, (f"db2 {why}: it gets a copy of db1",))
     assert [node.diverged for node in (await session.status()).nodes] == [None, None, None]
+
+
+async def test_nothing_is_said_of_the_log_of_a_node_that_is_being_copied(world: World) -> None:
+    """It has none until the copy is there, and is told to be copied while it is."""
+    change = UnderWay(ChangeKind.REJOIN, "db2", "db1", "copy db1", "rejoin (pid 7)", 0.0)
+    async with world.started("tui") as session:
+        await session.state.write(lambda now: replace(now, role_change=change))
+        world.servers["db1"].has, world.servers["db2"].has = "uuid-1:1-6", "uuid-1:1"
+        events: list[str] = []
+
+        def is_late(tick: Tick) -> bool:
+            events.extend(event.text for event in tick.events)
+            return tick.at_s > 15
+
+        await until_tick(session, is_late)
+        assert not [text for text in events if "DIVERGED" in text]
+        await session.state.write(lambda now: replace(now, role_change=None))
+        await event_told(session, "db2 DIVERGED: it lost the end of its own log")
 
 
 @pytest.mark.parametrize(("flush", "copied"), [(0, True), (2, False), (1, False)])
