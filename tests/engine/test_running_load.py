@@ -85,6 +85,8 @@ async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so(w
         assert changed.note == f"the running load follows (driver: {other.state.driver})"
         await tick_after(tui, 3.0)
         assert await load_of(world) == ("tui", 5)
+        again = await turn(other, "clients=5", "load_mode=closed")
+        assert (again.changed, [name.key for name in again.unchanged]) == ((), ["clients", "load_mode"])
         await tui.console.toggle_load()
         await other.state.refresh()
         assert (await turn(other, "clients=6")).changed[0].note == NO_LOAD

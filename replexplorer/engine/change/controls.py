@@ -128,7 +128,7 @@ class Controls:
             await self.state.refresh(links=[name.node for name in desired if is_pair(name.node)])
             observed = self._observed()
             desired = self._without_idle_pairs(desired)
-            plan = make_plan(observed, desired)
+            plan = self._told(make_plan(observed, desired), desired)
             if dry_run:
                 return SetResult(
                     changed=(
@@ -272,6 +272,19 @@ class Controls:
         if undone.yes_tx_at_enabling is not None:
             with contextlib.suppress(ReplexplorerError):
                 await self._write({}, undone.yes_tx_at_enabling)
+
+    def _told(self, plan: Plan, desired: Desired) -> Plan:
+        """The plan whose stored knobs are only those that are to be another value than was requested, or than
+        the load of another app has."""
+        running = self.state.running_load()
+
+        def is_so(name: KnobName) -> bool:
+            now = (self.state.requested_value(name), running.get(name.key, desired[name]))
+            return all(same_value(name.knob, value, desired[name]) for value in now)
+
+        same = tuple(filter(is_so, plan.stored))
+        stored = tuple(name for name in plan.stored if name not in same)
+        return replace(plan, stored=stored, unchanged=(*plan.unchanged, *same))
 
     def _stored(self, plan: Plan, desired: Desired) -> Iterator[Changed]:
         """Knobs of the load that only the document takes, for no load of this app runs."""
