@@ -168,7 +168,7 @@ def predict(call: Call) -> int:
     for warning in dict.fromkeys(warning for document in documents for warning in document.warnings):
         call.console.warn(warning)
     if grid is None:
-        return call.console.deliver(documents[0], partial(render, documents[0]))
+        return call.console.deliver(documents[0], lambda: render(documents[0], call.console.columns))
     return call.console.deliver(documents, lambda: _table(grid, documents, call.console.columns))
 
 
@@ -340,7 +340,7 @@ def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None
     heads = (*dimensions, "TPS", "TO FIRST", "ms", "CEILING", *LOSSES, "LAG s", "LIMIT")
     numbers = range(first, first + 5 + len(LOSSES))
     found = table(rows, heads, right=numbers, fold=len(heads) - 1, columns=columns)
-    return f"{found}\n\n{folded(_TO_FIRST, columns)}\n{_origin(documents[0].calibration)}"
+    return f"{found}\n\n{folded(_TO_FIRST, columns)}\n{folded(_origin(documents[0].calibration), columns)}"
 
 
 _TO_FIRST: Final = (
@@ -357,7 +357,7 @@ def _to_first(ratio: Ratio | None) -> str:
     return f"{ratio_text(*bounds)} {interval_text(*bounds)}".rstrip()
 
 
-def render(document: PredictDocument) -> str:
+def render(document: PredictDocument, columns: int | None) -> str:
     """TPS, latency and bound, the limit, the terms of a commit, and what it rests on."""
     lines = []
     if document.tps is not None:
@@ -374,7 +374,8 @@ def render(document: PredictDocument) -> str:
         lines += [table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)), ""]
     lines += [*labelled(exposure_lines(document.exposure)), *(each.words for each in document.replicas), ""]
     knobs = {parse_name(key): value for key, value in document.settings.items()}
-    return "\n".join([*lines, _basis(knobs, document.others_from), _origin(document.calibration)])
+    rests_on = (_basis(knobs, document.others_from), _origin(document.calibration))
+    return "\n".join([*lines, *(folded(line, columns) for line in rests_on)])
 
 
 def _basis(knobs: Mapping[KnobName, Value], others_from: str) -> str:
