@@ -90,5 +90,5 @@ async def test_what_is_in_effect_stands_in_one_column(
             await app.until(lambda: bool(app.rows("#drawer")), "the drawer")
         for tick in ticks:
             await app.play(tick)
-            pages += [row for row in app.rows(panel) if "in effect" in row or " rtt db" in row]
+            pages += [row for row in app.rows(panel) if " effect " in row or " rtt db" in row]
         assert page(pages) == snapshot

@@ -142,7 +142,7 @@ async def test_seldom_settings_are_shown_by_a_key(size: tuple[int, int]) -> None
         await app.until(lambda: "bandwidth" in "\n".join(panel.rows))
         await app.press(*["down"] * total)
         assert app.dashboard.board.place == (total, total)
-        assert "in effect" in panel.rows[0]
+        assert "effect" in panel.rows[0]
         assert f"▸ {app.dashboard.board.names[-1].knob.label}" in panel.rows[-1]
         await app.press("enter")
         assert "bandwidth" not in "\n".join(panel.rows)

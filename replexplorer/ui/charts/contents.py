@@ -119,7 +119,9 @@ def latency_chart(
             empty="the server has timed no commit",
         )
     is_open = load is not None and load.mode != CLOSED
-    subtitles = ("ms from when each was due, log", "ms from due") if is_open else ("ms per commit, log", "ms")
+    subtitles: tuple[str, ...] = ("ms per commit, log", "ms, log", "ms")
+    if is_open:
+        subtitles = ("ms from when each was due, log", "ms from due, log", "ms from due")
     notes, ink = latency_notes(load, recent or Recent())
     notes = (*notes, "p50 line, band to p99, max dots")
     series = _series(points, _LATENCY, millis)

@@ -19,6 +19,8 @@ from replexplorer.ui.words.runs import Line, Run, cut, field, hint, padded, spre
 from replexplorer.ui.words.states import effect_of, measured_of
 
 _SOUGHT: Final = "words of a name, or of its help"
+_HEADS: Final = (("in effect", "measured"), ("in effect", "seen"), ("effect", "seen"))
+"""Of the figures in effect and measured, the longest first."""
 
 
 class Columns(NamedTuple):
@@ -77,8 +79,11 @@ class KnobPanel(Lines[Tick]):
         elif beside:
             painted.append((self._heading("", width, columns=True), None))
         top = self._scrolled(rows, height - len(painted))
+        seen = rows[top : top + height - len(painted)]
+        if len(seen) > 1 and seen[-1][1] is None:
+            seen.pop()  # a heading with nothing below it
         before = ""
-        for at, (title, row) in enumerate(rows[top : top + height - len(painted)]):
+        for at, (title, row) in enumerate(seen):
             if row is None or (at == 0 and not beside):
                 line = self._heading(title, width, columns=at == 0)
                 row = None
@@ -113,10 +118,13 @@ class KnobPanel(Lines[Tick]):
         disk = self.shown.source_disk if self.shown is not None else None
         right = ""
         if columns:
-            row = padded([*padded(row, self.COLUMNS.asked), ("asked", "faint")], self.COLUMNS.effective)
-            row = [*row, ("in effect", "faint")]
+            effective = _HEADS[0][0]
             if title in (Group.DISK.upper(), Group.LINK.upper()):
-                right = "measured" if width >= 48 else "seen"
+                room = width - 2 - self.COLUMNS.effective
+                effective, seen = next((head for head in _HEADS if len("".join(head)) <= room), _HEADS[-1])
+                right = f"{seen} "
+            row = padded([*padded(row, self.COLUMNS.asked), ("asked", "faint")], self.COLUMNS.effective)
+            row = [*row, (effective, "faint")]
         elif title == Group.DISK.upper() and disk is not None and disk.probe_p50_ms is not None:
             right = f"bare disk {figures.millis(disk.probe_p50_ms)}   measured "
         return spread(row, [(right, "faint")] if right else [], width)

@@ -58,12 +58,15 @@ class ValueStrip(Lines[Picture]):
             state = load.mode if load.state in ("running", "viewer") else load.state
             who = f"×{load.clients}" if state == load.mode else f"{state} ×{load.clients}"
             window = f"{window_words(recent):<{_WINDOW_CELLS}} "
-            found = [pair(name, *percentile(recent, name)) for name in ("p50", "p95", "p99", "max")]
+            now = {name: percentile(recent, name) for name in ("p50", "p95", "p99", "max")}
+            wide = [pair(name, *figure) for name, figure in now.items()]
+            # A blank less before each figure, and one more before its name: a name belongs to what follows.
+            narrow = [pair(name, text.removeprefix(" "), ink) for name, (text, ink) in now.items()]
             lefts = [
-                [blank, *apart(found, gap), (unit, "muted"), (drives, "text")]
-                for gap, unit, drives in (
-                    ("  ", f"  ms {window} ", f"{state} ×{load.clients}"), (" ", f" {window}", who),
-                    (" ", " ", who),
+                [blank, *apart(found, "  "), (unit, "muted"), (drives, "text")]
+                for found, unit, drives in (
+                    (wide, f"  ms {window} ", f"{state} ×{load.clients}"), (narrow, f"  {window}", who),
+                    (narrow, "  ", who),
                 )
             ]  # fmt: skip
         disk = tick.source_disk
