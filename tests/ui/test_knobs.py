@@ -505,3 +505,11 @@ def test_a_knob_that_is_back_at_its_default_stays_until_the_cursor_leaves(board:
     board.move(-1)
     assert board.selected == PARTITION
     assert LOSS not in board.names
+
+
+async def test_no_heading_stands_at_the_bottom_with_nothing_below() -> None:
+    async with bench(size=(120, 36)) as app:
+        panel = panel_of(app)
+        for height in range(3, 20):
+            *_, last = panel.draw(make_tick(1.0), 44, height)
+            assert last[0][0].strip() not in {section.title for section in app.dashboard.board.sections}
