@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from replexplorer.core.event import Severity
+from replexplorer.core.fault import parse_fault
 from replexplorer.engine.session import Session
 from replexplorer.engine.tasks import to_the_end
 from tests.fakes.clock import Counted, cancelled_in_round, until, virtual
@@ -201,3 +202,26 @@ async def test_a_timeout_around_work_that_goes_to_its_end_still_is_a_timeout() -
 
     with pytest.raises(TimeoutError):
         await in_time()
+
+
+def test_a_fault_of_which_a_cancel_leaves_nothing_known_is_not_recorded() -> None:
+    """The document may have it before the answer is there; one that was answered is the caller's to clear."""
+    ends: list[bool] = []
+
+    async def injected(session: Session, known: list[str]) -> bool:
+        done = await session.console.inject(parse_fault("isolate@db1", session.fleet.roster))
+        known += [str(each.fault) for each in done]
+        await asyncio.sleep(0)
+        return True
+
+    @virtual
+    async def at(number: int) -> None:
+        world, known = World(), list[str]()
+        async with world.attached("fault") as session:
+            ends.append(await cancelled_in_round(injected(session, known), number) is not None)
+            await asyncio.sleep(SETTLED_S)
+            assert [str(fault) for fault in (await session.status()).faults] == known, number
+
+    while not any(ends):
+        at(len(ends) + 1)
+        assert len(ends) < 2000, "it never comes to its end"

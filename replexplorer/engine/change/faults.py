@@ -169,7 +169,7 @@ class Faults:
     async def _inject(self, request: FaultRequest, node: str, for_s: float | None, anyway: bool) -> Injected:
         now_s, desired = self._controls.clock.wall(), self._desired(request, node)
         before = {name: self._state.requested_value(name) for name in desired}
-        fault = await self._record(
+        recording = self._record(
             Fault(
                 0,
                 request.kind.key,
@@ -182,6 +182,8 @@ class Faults:
                 self._flapping(request.kind, node),
             )
         )
+        # A cancel that comes meanwhile is delivered below, where what was recorded is taken back.
+        fault = await to_the_end(recording)
         title, lost = f"fault {fault}", tuple[str, ...]()
         self._report(f"injecting {fault}")
         try:
