@@ -62,7 +62,7 @@ def test_no_choice_that_meets_the_goals_is_exit_1_with_the_closest(
 def test_all_choices_have_one_origin_and_what_is_not_known_may_be_met(
     run: Run,
 ) -> None:
-    document = answer(run, "p99 < 500ms, rpo = 0, lag < 1s", "rtt=10", "clients=8")
+    document = answer(run, "p99 < 500ms, rpo = 0, lag < 1s", "rtt=10", "clients=8", "workload=insert")
     origins = {figure["origin"] for each in document["found"] for figure in each["figures"].values()}
     assert origins == {"model"}
     lags = [goal for each in document["found"] for goal in each["goals"] if goal["goal"].startswith("lag")]

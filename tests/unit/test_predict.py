@@ -102,7 +102,7 @@ def test_slow_appliers_fall_behind_and_more_workers_less(capsys: pytest.CaptureF
     for workers in (1, 4, 16):
         document = answer(capsys, *slow, f"replica_parallel_workers={workers}")
         [lag] = document["replicas"]
-        assert lag["lag_s"] == pytest.approx(60 * (1 - lag["applied_tps"] / document["tps"]), rel=1e-6)
+        assert lag["lag_s"] == pytest.approx(60 * (1 - lag["applied_tps"] / document["tps"]), abs=0.01)
         assert lag["least_s"] <= lag["lag_s"] <= lag["most_s"]
         assert lag["drain_s"] > lag["lag_s"], "it applies less a second than the load makes"
         behind.append(lag["lag_s"])
