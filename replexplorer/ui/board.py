@@ -79,7 +79,9 @@ class Board:
     """When the last of them was staged."""
     pending: dict[KnobName, Value] = field(default_factory=dict)
     """Sent, and not yet confirmed by a tick."""
-    _sent: bool = False
+    _sent: int = 0
+    """Changes that were sent and are not done yet: each is one of its own, so that an undo that is asked for
+    behind them takes back the last of them."""
     _before: KnobName | None = None
     """Where the cursor stood when the filter's field was opened."""
 
@@ -255,17 +257,16 @@ class Board:
 
     def send(self) -> list[Assignment]:
         """Hand the staged values out; they are pending until `confirm`."""
-        if self._sent or not self.staged:
-            return []
-        self.pending = dict(self.staged)
+        staged = dict(self.staged)
         self.staged.clear()
-        self._sent = True
-        return [Assignment((name,), value) for name, value in self.pending.items()]
+        self.pending |= staged
+        self._sent += bool(staged)
+        return [Assignment((name,), value) for name, value in staged.items()]
 
     def confirm(self, *, applied: bool) -> None:
         """What was sent is done: shown as pending until the next tick, or at once dropped."""
-        self._sent = False
-        if not applied:
+        self._sent -= 1
+        if not applied and not self._sent:
             self.pending.clear()
 
     def _settle(self) -> None:

@@ -120,6 +120,18 @@ async def test_toggles_ask_for_what_is_not_in_force_and_leave_the_selection() ->
         assert app.dashboard.board.selected == selected
 
 
+async def test_keys_typed_at_once_are_changes_one_after_the_other() -> None:
+    facade = FakeFacade()
+    gate = facade.hold["set"] = asyncio.Event()
+    async with bench(facade=facade) as app:
+        await app.press("s", "p", "r", "u")
+        gate.set()
+        await app.until(lambda: bool(facade.called("undo")), "the undo")
+        assert asked(app) == [[("semi_sync", "on")], [("partition@db2", "both")], [("partition@db2", "none")]]
+        made = [method for method, _ in facade.calls if method in ("set", "undo")]
+        assert made == ["set", "set", "set", "undo"]
+
+
 async def test_the_mouse_selects_steps_and_scrolls() -> None:
     async with bench() as app:
         panel = panel_of(app)
