@@ -16,7 +16,7 @@ from replexplorer.core.server.protection import ProtectionState
 
 
 class Metric(NamedTuple):
-    """One metric, and where its figures stand in the document."""
+    """One metric, and where its figures are in the document."""
 
     name: str
     """Behind `replexplorer_`."""

@@ -137,7 +137,7 @@ def _times(cost: LocalCost, factor: float) -> LocalCost:
 
 
 LOAD_S: Final = 60.0
-"""Of a load after which lag is told."""
+"""How long the load runs at whose end lag is predicted."""
 
 
 @dataclass(frozen=True, slots=True)

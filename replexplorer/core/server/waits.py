@@ -24,7 +24,7 @@ class Wait(StrEnum):
 
     ACK = "semi-sync acknowledgement"
     BEHIND_ACK = "acknowledgement of another"
-    """Under AFTER_SYNC the leader of a commit group alone waits for its replicas. All others stand behind it,
+    """Under AFTER_SYNC the leader of a commit group alone waits for its replicas. All others wait behind it,
     or will once their own binlog fsync has ended (docs/explanation/semi-sync.md)."""
     GROUP = "certification by the group"
     ROW_LOCK = "row lock"
@@ -115,7 +115,7 @@ class WaitGroup:
 
 
 def grouped(sessions: Iterable[SessionNow], *, after_sync: bool) -> tuple[WaitGroup, ...]:
-    """Those with most sessions first, idle ones last. `after_sync`: who is in a commit stands behind those
+    """Those with most sessions first, idle ones last. `after_sync`: who is in a commit waits behind those
     that wait for an acknowledgement."""
     found: dict[tuple[Wait, str], list[SessionNow]] = {}
     for each in sessions:
@@ -319,7 +319,7 @@ def _said(session: int, does: str, statement: str | None) -> str:
 def _hung(
     heads: Sequence[str], rows: Sequence[Sequence[str]], below: Iterable[Sequence[str]], right: Sequence[int]
 ) -> Sequence[str]:
-    """A table with what stands below each row."""
+    """A table with further lines below each row."""
     head, *lines = table(rows, heads, right).splitlines()
     hung = zip(lines, below, strict=True)
     return [head, *(part for line, more in hung for part in (line, *(f"      {text}" for text in more)))]

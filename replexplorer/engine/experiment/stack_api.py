@@ -166,7 +166,7 @@ class MeasuredLoad:
             return await state.look_closely(state.fleet.source_name), await sample_cost(state.fleet)
 
         async def look_at_replicas() -> None:
-            """What draws no picture has nobody else who looks."""
+            """Without a picture nothing else looks at them."""
             state.window.forget_applied()
             while True:
                 for name in state.fleet.replica_names:
