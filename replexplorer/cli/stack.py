@@ -311,6 +311,8 @@ async def check_rows(call: Call) -> int:
                     if run.rows
                 ]
         lines += found.unknown.values()
+        if not found.nodes and not found.unknown:
+            return "nothing to compare: there are only the server's own tables and the program's"
         lines.append(f"{found.rows:,} rows of {found.source} with {', '.join(found.nodes)}: {found.verdict}")
         return "\n".join(lines)
 
