@@ -43,7 +43,7 @@ async def test_the_waits_are_asked_for_while_they_are_open() -> None:
         whole = "\n".join(await app.opened("W"))
         for words in (
             "64      0.080  commit",
-            "71 holds it (Sleep): UPDATE orders",
+            "id 71, holds it (Sleep): UPDATE orders",
             "619.0   12.500",
             "NOT SEEN",
         ):

@@ -174,15 +174,15 @@ def test_the_pages_have_a_part_for_each_thing_that_is_known() -> None:
         "SESSIONS": [
             "sessions  longest s  wait for    state",
             "       1      7.000  row lock    updating",
-            "      1 oldest: UPDATE t1",
+            "      id 1, oldest: UPDATE t1",
             "       1          -  its client",
-            "      2 oldest: UPDATE t2",
+            "      id 2, oldest: UPDATE t2",
         ],
         "LOCKS": [
             "waits s  lock  table   index    key  mode",
             "    4.0  row   shop.t  PRIMARY  7    X",
-            "      1 waits: UPDATE t1",
-            "      2 holds it (Sleep), one of 2: UPDATE t2",
+            "      id 1, waits: UPDATE t1",
+            "      id 2, holds it (Sleep), one of 2: UPDATE t2",
         ],
         "NOT SEEN": ["statements: off"],
     }

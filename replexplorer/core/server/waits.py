@@ -313,7 +313,7 @@ def _parties(lock: LockWait) -> Sequence[str]:
 
 
 def _said(session: int, does: str, statement: str | None) -> str:
-    return f"{session} {does}: {statement or 'no statement'}"
+    return f"id {session}, {does}: {statement or 'no statement'}"
 
 
 def _hung(
