@@ -90,9 +90,9 @@ def put_roles(client: Any, sidecar: str, text: str) -> None:
     client.put_archive(sidecar, _TOOLS, archive([("roles", text.encode())]))
 
 
-def weigh_servers(client: Any, found: Inventory, source: str) -> None:
+def weigh_servers(client: Any, found: Sequence[Container], source: str) -> None:
     """Give each server of a host the CPU weight of its role."""
-    for container in found.containers:
+    for container in found:
         if container.role == "mysqld":
             shares = server_shares(container.system, container.node, source)
             client.update_container(container.id, cpu_shares=shares)

@@ -189,8 +189,8 @@ class DockerProvider:
         def put(host: str, client: Any) -> None:
             from replexplorer.adapters.docker.build import put_roles, weigh_servers
 
-            found = inventory.take(client, self.name)
-            sidecars = [each for each in found.containers if each.role == "sidecar"]
+            found = inventory.containers(client, self.name)
+            sidecars = [each for each in found if each.role == "sidecar"]
             if not sidecars:
                 raise StackUnavailable(f"no such stack: {self.name}", "run `replexplorer up`")
             put_roles(client, sidecars[0].id, roles.text)
