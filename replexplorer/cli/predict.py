@@ -35,12 +35,11 @@ from replexplorer.core.model.advice import (
     advise,
     expected_exposure,
     read_goals,
+    replica_lags,
 )
 from replexplorer.core.model.fit import checks, ratio_error
-from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.model.operating_point import (
     READ_ONLY,
-    applier_of,
     beyond,
     bound_rtt_ms,
     check_known,
@@ -48,7 +47,7 @@ from replexplorer.core.model.operating_point import (
     operating_point_of,
     unacknowledged,
 )
-from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps, replica_lag
+from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps
 from replexplorer.core.model.prediction import predict as prediction_of
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.stats.ratio import Ratio, interval_text, ratio_text
@@ -211,6 +210,7 @@ def predicted(ground: Ground, named: Mapping[KnobName, Value], calibrated: Calib
         raise UsageError("clients=0 commits nothing", "predict takes 1 or more")
     guessed = beyond(setting, values, replicas, calibration)
     tps = None if stuck else prediction.tps
+    applies = not system.is_group and setting.workload not in READ_ONLY
     return PredictDocument(
         settings={str(name): value for name, value in looked_at(values).items()},
         others_from=ground.origin,
@@ -222,22 +222,12 @@ def predicted(ground: Ground, named: Mapping[KnobName, Value], calibrated: Calib
             for term, ms in ({} if stuck else prediction.terms).items()
         ],
         exposure=expected_exposure(values, replicas, setting, tps, least_rtt_ms=calibration.least_rtt_ms),
-        replicas=_lags(values, () if system.is_group else replicas, tps, calibration),
+        replicas=replica_lags(values, replicas, tps, calibration) if tps is not None and applies else [],
         limit=stuck or prediction.limit,
         calibrated=not guessed,
         calibration=calibrated,
         warnings=_warnings(calibrated, values, named, replicas, guessed),
     )
-
-
-def _lags(
-    values: Mapping[KnobName, Value], replicas: Sequence[str], tps: float | None, calibration: Calibration
-) -> list[ReplicaLag]:
-    """How far each replica falls behind, where that is known."""
-    if tps is None or str(values[KnobName(keys.WORKLOAD, Place.LOAD)]) in READ_ONLY:
-        return []
-    found = [replica_lag(each, applier_of(values, each), tps, calibration) for each in replicas]
-    return [each for each in found if each is not None]
 
 
 def _ratio(first: PredictDocument, other: PredictDocument, times: float | None) -> Ratio | None:

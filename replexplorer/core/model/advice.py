@@ -37,7 +37,7 @@ from replexplorer.core.model.operating_point import (
     unacknowledged,
     value_of,
 )
-from replexplorer.core.model.prediction import link_bound_tps, predict, replica_lag
+from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps, predict, replica_lag
 from replexplorer.core.server.comeback import redo_fsyncs
 from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown, after_power_cut, silent
 from replexplorer.core.text import closest, number
@@ -391,11 +391,18 @@ def _choices(
     return found
 
 
+def replica_lags(
+    values: Values, replicas: Sequence[str], tps: float, calibration: Calibration
+) -> list[ReplicaLag]:
+    """What a minute of a load of this TPS leaves each replica to apply; none of which that is not known."""
+    found = [replica_lag(each, applier_of(values, each), tps, calibration) for each in replicas]
+    return [each for each in found if each is not None]
+
+
 def _lag(values: Values, replicas: Sequence[str], tps: float, calibration: Calibration) -> FigureRange | None:
     """Of the replica that falls back farthest; None where one's is not known."""
-    found = [replica_lag(each, applier_of(values, each), tps, calibration) for each in replicas]
-    known = [each for each in found if each is not None]
-    if not known or len(known) < len(found):
+    known = replica_lags(values, replicas, tps, calibration)
+    if not known or len(known) < len(replicas):
         return None
     worst = max(known, key=lambda each: each.lag_s)
     return FigureRange(worst.lag_s, worst.least_s, worst.most_s, "model")
