@@ -24,6 +24,7 @@ from bench import paired
 from bench.anatomy_cost import ServerCpu
 from bench.anatomy_cost import turn as turn_of_load
 from bench.figure import Figure, Wanted, ratio_figure, tell
+from bench.given_stack import meanwhile
 from bench.paired import LIMIT_S, QUICK_LIMIT_S
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
@@ -103,12 +104,8 @@ async def looking(session: Session) -> AsyncIterator[None]:
             await exposures.look()
             await asyncio.sleep(EVERY_S)
 
-    task = asyncio.create_task(look(), name="looking")
-    try:
+    async with meanwhile(look()):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def settled(session: Session) -> None:

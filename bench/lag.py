@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 
 from bench.figure import Figure, tell
-from bench.given_stack import new_stack
+from bench.given_stack import meanwhile, new_stack
 from replexplorer.core.server.node_view import lag_s_of
 from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
@@ -113,10 +113,8 @@ async def beats(source: Sql) -> AsyncIterator[None]:
             await execute(source, (f"REPLACE INTO {_TABLE} VALUES (1, UTC_TIMESTAMP(6))",))
             await asyncio.sleep(BEAT_S)
 
-    task = asyncio.create_task(beat(), name="beats")
     try:
-        yield
+        async with meanwhile(beat()):
+            yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         await execute(source, (f"DROP TABLE {_TABLE}",))
