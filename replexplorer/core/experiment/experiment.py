@@ -24,6 +24,8 @@ class Stage(NamedTuple):
 class ExperimentGroup(StrEnum):
     """What experiments are about, in the order of lists."""
 
+    LESSONS = "lessons"
+    """Explained step by step, with questions."""
     COST = "cost"
     """What a setting costs."""
     PROTECTION = "protection"
