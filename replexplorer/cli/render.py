@@ -131,9 +131,6 @@ def _group_lines(status: Status) -> Iterator[Line]:
     members = [(node, node.member) for node in status.nodes if node.member is not None]
     ready = sum(member.is_ready for _, member in members)
     yield "", f"{system_of(status.system).title}: {ready} of {len(status.nodes)} take part"
-    for node in status.nodes:
-        if node.transfer is not None:
-            yield "joins", f"{node.name} {node.transfer.words}"
     for node, member in members:
         if not member.size:
             continue

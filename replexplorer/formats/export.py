@@ -10,9 +10,6 @@ interval, which are exact. Its values are nanoseconds, as the tools assume, who 
 
 from __future__ import annotations
 
-import base64
-import struct
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -25,7 +22,7 @@ from replexplorer.core.server.exposure import FAILURES, Exposure, Loss
 from replexplorer.core.stats.histogram import Histogram, slot_middle_us
 from replexplorer.core.text import one_line, printable, utc_ms
 from replexplorer.core.tick import Tick
-from replexplorer.formats.session_rows import HISTOGRAMS, LOAD_COLUMNS, leb128
+from replexplorer.formats.session_rows import HISTOGRAMS, LOAD_COLUMNS
 
 _PARTS: Final = {"": "commits", "_low": "low", "_high": "high", "_age_ms": "age_ms"}
 """What is shown of a loss: the end of a column's name, and the field of `Loss`."""
@@ -140,13 +137,7 @@ def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict
 # -- the interval log
 
 _DIGITS: Final = 3
-_SUB_BUCKET_BITS: Final = 11
-"""2048 values share a bucket: what three significant digits need."""
-_HALF: Final = 1 << (_SUB_BUCKET_BITS - 1)
-_COOKIE: Final = 0x1C849313
-"""Version 2 of the encoding, with counts of varying length."""
-_COMPRESSED_COOKIE: Final = 0x1C849314
-_HEADER: Final = struct.Struct(">iiiiqqd")
+"""Significant ones of a value."""
 _LOWEST_NS: Final = 1
 _HIGHEST_NS: Final = 3_600_000_000_000
 """An hour; more where a commit took longer."""
@@ -191,47 +182,23 @@ def _interval(tag: str, histogram: Histogram, until_s: float, length_s: float) -
 
 def encoded(histogram: Histogram) -> str:
     """A histogram as HdrHistogram's tools read it: version 2, deflated, base64."""
-    counts = _counts_ns(histogram)
-    payload = _payload(counts)
+    from hdrh.histogram import HdrHistogram
+
     highest_ns = max(_HIGHEST_NS, 2 * (histogram.max_us or 0) * _NS_PER_US)
-    plain = _HEADER.pack(_COOKIE, len(payload), 0, _DIGITS, _LOWEST_NS, highest_ns, 1.0) + payload
-    packed = zlib.compress(plain)
-    return base64.b64encode(struct.pack(">ii", _COMPRESSED_COOKIE, len(packed)) + packed).decode("ascii")
+    found = HdrHistogram(_LOWEST_NS, highest_ns, _DIGITS)
+    for value_ns, count in _counts_ns(histogram):
+        found.record_value(value_ns, count)
+    return str(found.encode(), "ascii")
 
 
-def _counts_ns(histogram: Histogram) -> Counter[int]:
-    """Place in the array of counts to count; the least and the greatest value stand where they are."""
+def _counts_ns(histogram: Histogram) -> Iterator[tuple[int, int]]:
+    """Values with their counts; the least and the greatest are exact."""
     low, high = histogram.min_us, histogram.max_us
-    places, left = Counter[int](), Counter(histogram.counts)
-    if low is None or high is None or not left:
-        return places
-    ends = [(low, min(left)), (high, max(left))]
-    for value_us, slot in ends if histogram.count > 1 else ends[:1]:
+    if low is None or high is None or not histogram.counts:
+        return
+    left = Counter(histogram.counts)
+    for value_us, slot in [(low, min(left)), (high, max(left))][: histogram.count]:
         left[slot] -= 1
-        places[_place(value_us * _NS_PER_US)] += 1
-    for slot, count in left.items():
-        places[_place(round(min(max(slot_middle_us(slot), low), high) * _NS_PER_US))] += count
-    return +places
-
-
-def _place(value_ns: int) -> int:
-    """Where HdrHistogram counts a value, three digits and a unit of 1 given."""
-    bucket = max(0, value_ns.bit_length() - _SUB_BUCKET_BITS)
-    return (bucket + 1) * _HALF + (value_ns >> bucket) - _HALF
-
-
-def _payload(counts: Mapping[int, int]) -> bytes:
-    """Counts from the first place to the last that has any; a run of zeros is its length, negative."""
-    found = bytearray()
-    at = 0
-    for place in sorted(counts):
-        if place > at:
-            found += _zigzag(at - place if place - at > 1 else 0)
-        found += _zigzag(counts[place])
-        at = place + 1
-    return bytes(found)
-
-
-def _zigzag(value: int) -> bytes:
-    """ZigZag LEB128: small negative numbers are short, too; of 64 bits at most 56 are needed."""
-    return leb128(value << 1 ^ value >> 63)
+        yield value_us * _NS_PER_US, 1
+    for slot, count in (+left).items():
+        yield round(min(max(slot_middle_us(slot), low), high) * _NS_PER_US), count

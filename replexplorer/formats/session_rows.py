@@ -69,7 +69,7 @@ def packed(histogram: Histogram | None) -> bytes | None:
     for slot in sorted(histogram.counts):
         numbers += [slot - last, histogram.counts[slot]]
         last = slot
-    return zlib.compress(b"".join(map(leb128, numbers)), wbits=-zlib.MAX_WBITS)
+    return zlib.compress(b"".join(map(_leb128, numbers)), wbits=-zlib.MAX_WBITS)
 
 
 def unpacked(blob: bytes | None) -> Histogram | None:
@@ -89,7 +89,7 @@ def unpacked(blob: bytes | None) -> Histogram | None:
     return Histogram(counts, sum(counts.values()), sum_us, least_us, greatest_us)
 
 
-def leb128(number: int) -> bytes:
+def _leb128(number: int) -> bytes:
     """Seven bits a byte, the lowest first; the eighth says that more follow."""
     found = bytearray()
     while number > 0x7F:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from replexplorer.core.knobs.names import SOURCE
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
@@ -42,26 +39,3 @@ async def test_an_unregistered_replica_is_registered_again_when_semi_sync_is_ask
             await session.state.refresh()
             assert session.state.protection().state is ProtectionState.PROTECTED
             assert session.state.protection().replicas_acking == 1
-
-
-async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> None:
-    async with attached(live_stack) as session:
-        # What the tests before have committed need not be committed once more.
-        await by_hand(session, SOURCE, "FLUSH NO_WRITE_TO_BINLOG STATUS")
-        await turn(session, "semi_sync=on")
-        for _ in range(5):
-            await by_hand(session, SOURCE, session.fleet.source.dialect.kick)
-        await turn(session, "semi_sync=off")
-        await turn(session, "semi_sync=on")
-        kept = session.state.requested.yes_tx_at_enabling
-        assert kept
-        await asyncio.sleep(3.0)  # the server tells its uptime in whole seconds
-        await by_hand(session, SOURCE, "FLUSH NO_WRITE_TO_BINLOG STATUS")
-        for _ in range(kept):
-            await by_hand(session, SOURCE, session.fleet.source.dialect.kick)
-        await session.state.refresh()
-        status = session.state.samples[session.fleet.source_name].status
-        assert status.since_flush_s is not None
-        assert status.uptime_s is not None
-        assert status.since_flush_s < status.uptime_s
-        assert session.state.protection().state is ProtectionState.PROTECTED

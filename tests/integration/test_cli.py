@@ -47,14 +47,6 @@ def at_rest(shell: Shell) -> None:
     shell.run_here("reset", code=0)
 
 
-def test_up_twice_is_harmless_and_never_changes_the_number_of_replicas(shell: Shell) -> None:
-    before = shell.status()
-    shell.run("up", REPLEXPLORER_REPLICAS="2")
-    after = shell.status()
-    assert [node.server_uuid for node in after.nodes] == [node.server_uuid for node in before.nodes]
-    assert after.state == "up"
-
-
 @pytest.mark.usefixtures("at_rest")
 def test_status_is_the_whole_document(shell: Shell) -> None:
     status = shell.status()
@@ -123,25 +115,6 @@ def rtt_ms(shell: Shell) -> float:
 def errors(narration: str) -> list[str]:
     """The lines beside those that say what takes a while on a busy machine."""
     return [line for line in narration.splitlines() if line != "connecting to the stack"]
-
-
-WRONG = (
-    (["sync_binlgo=1"], "did you mean sync_binlog?"),
-    (["sync_binlog=0", "rtt=6000"], "out of range"),
-    (["sync_binlog=0", "rtt@nowhere=5"], "no node 'nowhere'"),
-    (["sync_binlog=0", "rtt=10", "jitter=50"], "at most, half the one-way delay"),
-    (["sync_binlog=0", "semi_sync"], "not KEY=VALUE"),
-)
-
-
-@pytest.mark.usefixtures("at_rest")
-def test_a_wrong_set_is_one_line_and_changes_nothing(shell: Shell) -> None:
-    for words, expected in WRONG:
-        out, err = shell.run_here("set", *words, code=2)
-        assert expected in err
-        assert len(errors(err)) == 1
-        assert out == ""
-    assert shell.json("get", "sync_binlog")["sync_binlog"]["effective"] == 1
 
 
 @pytest.mark.usefixtures("at_rest")

@@ -106,25 +106,6 @@ async def test_clients_that_commit_together_share_the_delays(
     assert took_ms < clients * each * alone_ms / 3
 
 
-async def test_a_delay_that_falls_lets_a_waiting_commit_go(
-    live_stack: LiveStack, primary: BridgedAgent
-) -> None:
-    waiting = (
-        "SELECT COUNT(*) FROM performance_schema.processlist"
-        f" WHERE info LIKE 'INSERT INTO {TABLE}%' AND state = 'waiting for handler commit'"
-    )
-    await primary.ask(SetDisk(delay_ms=5000))
-    commit = asyncio.create_task(commits_ms(live_stack, 1))
-    try:
-        await until(lambda: live_stack.value("db1", waiting))
-        began_s = time.monotonic()
-        await primary.ask(SetDisk(delay_ms=0))
-        await commit
-        assert time.monotonic() - began_s < 4
-    finally:
-        await commit
-
-
 async def test_the_counts_are_the_servers_own(live_stack: LiveStack, primary: BridgedAgent) -> None:
     async def counted() -> dict[str, int]:
         statement = (

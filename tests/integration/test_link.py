@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
-from tests.integration.sessions import attached, connected
+from tests.integration.sessions import attached
 from tests.turning import turn
 from tests.waiting import patience, until
 
@@ -59,29 +58,3 @@ async def test_a_waiting_commit_is_on_the_replica_when_only_acknowledgements_are
         result = await turn(session, "partition=none")
         assert result.warnings == ()
         await asyncio.wait_for(waiting, 10 * patience())
-
-
-async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> None:
-    """Issue 4: within twice the partition's length and 2 s, or 5 s and a new connection."""
-    await prepare(live_stack)
-    async with attached(live_stack) as session:
-        await turn(session, "partition=both")
-        await insert(live_stack, 1)
-        began_s = time.monotonic()
-        await asyncio.sleep(3)
-        assert not await has_row(live_stack, "db2", 1)
-        lasted_s = time.monotonic() - began_s
-        await turn(session, "partition=none")
-        await until(lambda: has_row(live_stack, "db2", 1), within_s=2 * lasted_s + 2)
-        assert not session.state.links["db2"].healing
-
-
-async def test_two_apps_set_the_link_at_once_and_the_last_one_wins(live_stack: LiveStack) -> None:
-    async with attached(live_stack) as one, connected(live_stack, "other") as other:
-        await asyncio.gather(turn(one, "rtt=20"), turn(other, "rtt=40"))
-        for session in (one, other):
-            await session.state.refresh()
-        asked = {session.state.links["db2"].rtt_asked_ms for session in (one, other)}
-        assert len(asked) == 1
-        assert asked <= {20.0, 40.0}
-        assert one.state.links["db2"].as_asked

@@ -378,19 +378,6 @@ async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Prima
     assert (total.service.percentile_ms(95) or 0.0) < 1000
 
 
-async def test_more_arrivals_than_the_backlog_holds_are_dropped_and_counted(
-    primary: Primary, load: Watched
-) -> None:
-    await load.start(primary, LoadSettings(1, "read_write", mode="open", rate_tps=20_000.0))
-    await load.shown(lambda each: each.backlog > 2000, "a backlog")
-    # Nobody is left to serve those who wait: they are given up, not forgotten.
-    await load.child.change(LoadSettings(0, "read_write", mode="open", rate_tps=20_000.0))
-    await load.shown(lambda each: not each.backlog and not each.connected, "no client")
-    total = whole(await load.stop())
-    assert total.dropped > 2000
-    assert total.arrivals == total.response.count + total.dropped + total.errors + total.unknown
-
-
 async def test_deadlocks_begin_anew_and_are_no_errors(primary: Primary, load: Watched) -> None:
     before = await binlog_commits(primary)
     await load.start(primary, LoadSettings(8, "write_only", table_size=1000, key_spread=3))
@@ -476,27 +463,6 @@ async def test_a_user_s_file_runs_block_by_block(primary: Primary, load: Watched
             "SELECT SUM(amount) FROM sandbox.transfer"
         )
         await sql.query("DROP TABLE sandbox.transfer, sandbox.account")
-
-
-async def test_two_processes_are_one_load(primary: Primary, load: Watched) -> None:
-    await load.start(primary, LoadSettings(6, "insert"))
-    assert len(load.child.pids) == 1
-    await load.child.change(LoadSettings(70, "insert"))
-    assert len(load.child.pids) == 2
-    await primary.until_sessions(70)
-    await load.child.change(LoadSettings(40, "insert", mode="open", rate_tps=300.0))
-    await primary.until_sessions(40)
-    await load.shown(lambda each: each.rate_asked_tps == 300.0 and each.state == "running", "the open loop")
-    await load.child.drain()
-    intervals = await load.stop()
-    total = whole(intervals)
-    assert total.commits == await primary.rows()
-    assert total.errors == total.unknown == total.dropped == 0
-    assert total.arrivals == total.response.count
-    assert {each.processes for each in intervals} == {1, 2}
-    opened = [each for each in intervals if each.mode == "open" and each.state == "running"]
-    assert {each.rate_asked_tps for each in opened} >= {300.0}
-    assert not load.child.pids
 
 
 async def test_processes_that_were_asked_for_begin_and_end_together(primary: Primary, load: Watched) -> None:

@@ -21,7 +21,7 @@ from replexplorer.core.load.interval import SERVER, LoadView
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.exposure import silent
-from replexplorer.core.server.node_view import Membership, Transfer, TransferKind
+from replexplorer.core.server.node_view import Membership
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram
@@ -119,7 +119,6 @@ def grouped(*members: Membership, **of_last: object) -> Tick:
 ONLINE = Membership(Belonging.MEMBER, "ONLINE", size=3, answering=3, queued=0, to_apply=0, conflicts=0)
 JOINING = replace(ONLINE, belongs=Belonging.JOINING, state="RECOVERING")
 OUTSIDE = replace(ONLINE, belongs=Belonging.OUTSIDE, state="ERROR")
-HALF_DONE = Transfer(TransferKind.IST, 0.0, 3.0, donor="db1", done=617, total=1234)
 
 
 def attached(at_s: float = 1.0, mean_ms: float | None = 3.4) -> Tick:
@@ -270,7 +269,6 @@ STREAMS = {
     "a lag of milliseconds": EXPLAINED,
     "a group that counts conflicts": grouped(ONLINE, ONLINE, replace(ONLINE, conflicts=3)),
     "a group of which one joins and one is outside": grouped(ONLINE, JOINING, OUTSIDE),
-    "one that is sent what it lacks": grouped(ONLINE, ONLINE, JOINING, reachable=False, transfer=HALF_DONE),
 }
 TROUBLES = {
     "stopped threads": TWO_BROKEN,

@@ -135,7 +135,6 @@ ACK_STAGE = "stage/semisync/Waiting for semi-sync ACK from "
 MEMBER = {
     "state": "ONLINE", "role": "PRIMARY", "view": "17953718703993631:3", "size": 3, "answering": 3,
     "queued": 2, "to_apply": 5, "conflicts": 7, "certified": 100, "held_us": "1500000", "holds": "9",
-    "donor": None,
 }  # fmt: skip
 COUNTED = Membership(
     Belonging.MEMBER, "ONLINE", size=3, answering=3, view="17953718703993631:3", queued=2, to_apply=5,
@@ -363,10 +362,8 @@ def counted(
         (IN_GROUP.membership, [MEMBER], COUNTED),
         (
             IN_GROUP.membership,
-            [{**MEMBER, "state": "RECOVERING", "held_us": None, "holds": None, "donor": "db1"}],
-            replace(
-                COUNTED, belongs=Belonging.JOINING, state="RECOVERING", held_ms=None, holds=None, donor="db1"
-            ),
+            [{**MEMBER, "state": "RECOVERING", "held_us": None, "holds": None}],
+            replace(COUNTED, belongs=Belonging.JOINING, state="RECOVERING", held_ms=None, holds=None),
         ),
         (IN_CLUSTER.membership, rows(WSREP), SYNCED),
         # who follows whom, in the words of both generations

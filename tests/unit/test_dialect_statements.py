@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.dialect.dialect import (
-    MYSQL_TIMED,
     Capabilities,
     Range,
     SourceAddress,
@@ -86,13 +85,6 @@ def test_a_knob_is_set_in_a_servers_own_words(line: str) -> None:
     assert SERVERS[server].set(find(key).key, typed) == statement
 
 
-def test_the_number_of_a_group_s_primaries_is_agreed_by_all_members() -> None:
-    assert [IN_GROUP.set("group_replication_single_primary_mode", word) for word in ("off", "on")] == [
-        "SELECT group_replication_switch_to_multi_primary_mode()",
-        "SELECT group_replication_switch_to_single_primary_mode(@@GLOBAL.server_uuid)",
-    ]
-
-
 def test_a_knob_that_a_server_lacks_is_neither_set_nor_asked_for_and_who_has_it_is_said(
     snapshot: object,
 ) -> None:
@@ -119,24 +111,6 @@ def test_a_member_s_system_is_its_group_s_or_cluster_s() -> None:
 def test_a_server_without_the_plugins_is_asked_nothing_of_semi_sync() -> None:
     assert "semi_sync" not in BARE.status.statement.lower()
     assert BARE.register == ()
-
-
-def test_commits_are_those_of_one_account_or_the_server_s_whole_counters() -> None:
-    own, everybody = NEW.timed.question("sandbox"), NEW.timed.question(None)
-    assert own is not None
-    assert everybody is not None
-    assert own.statement.count("user = 'sandbox'") == 3
-    assert all(f"'{name}'" in own.statement for name in (*MYSQL_TIMED.waits, *MYSQL_TIMED.stages))
-    assert "user" not in everybody.statement
-    assert everybody.statement.count("_global_by_event_name") == 3
-    assert "innodb_log_file'" in everybody.statement.partition(" UNION ALL ")[0]
-
-
-@pytest.mark.parametrize(("server", "per_s"), [(NEW, "timer_wait{} / 1e12"), (MARIA, "time_ms{} / 1e3")])
-def test_how_long_commits_wait_is_asked_in_seconds(server: MySql, per_s: str) -> None:
-    statement = server.waits.statement
-    assert f"{per_s.format(' END)')} AS oldest_wait_s" in statement
-    assert f"{per_s.format(')')} AS oldest_commit_s" in statement
 
 
 @pytest.mark.parametrize(("server", "word"), [(NEW, "replica"), (OLD, "slave"), (MARIA, "slave")])
@@ -188,14 +162,6 @@ def test_what_mariadb_waits_for_has_a_number_and_in_a_cluster_none() -> None:
     in_cluster = IN_CLUSTER.reached("0-1:1-57", 5.0)
     assert "wsrep_sync_wait = 1" in in_cluster.statement
     assert "57" not in in_cluster.statement
-
-
-def test_a_mariadb_of_whatever_age_and_settings_is_asked_where_it_answers() -> None:
-    assert "information_schema.global_status" in MARIA.status.statement
-    older = MARIA.behind("0-1:1-12").instead
-    assert older is not None
-    assert older.statement == "SHOW ALL SLAVES STATUS"
-    assert "MASTER_DEMOTE_TO_SLAVE=1" in MARIA.follow(ADDRESS).statement
 
 
 # -- what a server has: names, ranges, versions, and values in its words and in ours

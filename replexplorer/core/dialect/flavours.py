@@ -7,7 +7,7 @@ from typing import Final
 
 from replexplorer.core.dialect.dialect import IDENTIFYING, KNOB_VARIABLES, flavor_name
 from replexplorer.core.dialect.group import GroupMySql
-from replexplorer.core.dialect.mariadb import Galera, MariaDb, transfer_in
+from replexplorer.core.dialect.mariadb import Galera, MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, listed, read_pairs
 
@@ -26,9 +26,6 @@ IDENTITY: Final = Question(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({list
 not have."""
 ALIVE: Final = Question("SELECT 1", lambda _: None)
 """Whether it answers at all, before it is known what it is."""
-
-TRANSFERS: Final = {Galera.system.name: transfer_in}
-"""By system whose members accept no login until they have a whole copy: what a server's log says of it."""
 
 
 def member_of(variables: Mapping[str, str]) -> type[MemberDialect] | None:

@@ -39,10 +39,7 @@ _MEMBERSHIP: Final = (
     f" (SELECT variable_value FROM {_STATUS}"
     " WHERE variable_name = 'Gr_flow_control_throttle_time_sum') AS held_us,"
     f" (SELECT variable_value FROM {_STATUS}"
-    " WHERE variable_name = 'Gr_flow_control_throttle_count') AS holds,"
-    " (SELECT c.host FROM performance_schema.replication_connection_status r"
-    " JOIN performance_schema.replication_connection_configuration c USING (channel_name)"
-    " WHERE r.channel_name = 'group_replication_recovery' AND r.service_state <> 'OFF') AS donor"
+    " WHERE variable_name = 'Gr_flow_control_throttle_count') AS holds"
     f" FROM (SELECT @@GLOBAL.server_uuid AS id) AS me LEFT JOIN {_MEMBERS} m ON m.member_id = me.id"
     " LEFT JOIN performance_schema.replication_group_member_stats s ON s.member_id = me.id"
 )
@@ -60,7 +57,6 @@ def _read_membership(rows: Sequence[Row]) -> Membership:
         **counts,
         view=str(row["view"]) if row["view"] else None,
         held_ms=None if held_us is None else held_us / _US_PER_MS,
-        donor=str(row["donor"]) if row["donor"] else None,
     )
 
 

@@ -11,18 +11,12 @@ A commit is sent to all members in one total order and certified by each of them
 when every member of the component has received it. A member that cannot reach a majority of the component
 that it was in refuses to read and write tables (error 1047), but tells its state. What stands here was
 measured on MariaDB 11.8 with Galera 26.4 (docs/explanation/groups.md).
-
-What a Galera server's log says of a state transfer.
-
-A member accepts no login while it is given a whole copy, and MariaDB has no status variable of either kind of
-transfer (`wsrep_ist_receive_*` are Percona's): its log alone says which it is and how far. Lines as of
-MariaDB 11.8 with Galera 26.4 (docs/explanation/groups.md).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -41,7 +35,7 @@ from replexplorer.core.dialect.waits import MARIADB_ROW_LOCKS, MARIADB_SESSIONS
 from replexplorer.core.knobs import keys
 from replexplorer.core.server.counters import Sent
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
-from replexplorer.core.server.node_view import Membership, Transfer, TransferKind
+from replexplorer.core.server.node_view import Membership
 from replexplorer.core.server.truth import Behind
 from replexplorer.core.system import GALERA
 from replexplorer.core.topology import Belonging
@@ -266,61 +260,6 @@ class MariaDb(MySql):
 def _read_sent(rows: Sequence[Row]) -> Sent:
     (row,) = rows
     return Sent(gtids_of(row["executed"]), whole(row["dump_thread"]), whole(row["sent"]))
-
-
-_BEGINS: Final = "WSREP: State transfer required"
-_ENDS: Final = "WSREP: Shifting JOINER -> JOINED"
-_LOCAL: Final = re.compile(r"Local state: *([0-9a-f-]+):(-?\d+)")
-_DONOR: Final = re.compile(r"requested state transfer from .* Selected \S+ \(([^)]+)\)")
-_COPIED: Final = re.compile(r"SST succeeded for position ([0-9a-f-]+):(-?\d+)")
-_RECEIVES: Final = re.compile(r"Receiving IST: (\d+) writesets, seqnos (\d+)-(\d+)")
-_PROGRESS: Final = re.compile(r"Receiving IST\.\.\. *[\d.]+% *\( *(\d+)/ *(\d+) events\)")
-_NOTHING: Final = "00000000-0000-0000-0000-000000000000"
-
-
-def transfer_in(lines: Iterable[tuple[float, str]], now_s: float) -> Transfer | None:
-    """The last state transfer of a server's log as it is now, each line with its moment, all in seconds since
-    1970; None where it needed none. Transactions that follow a whole copy are part of that."""
-    found: Transfer | None = None
-    had = copied = first = None
-    for at_s, line in lines:
-        if _BEGINS in line:
-            found, had, copied, first = Transfer(None, at_s, 0.0), None, None, None
-        elif found is None or not found.runs:
-            continue
-        elif _ENDS in line:
-            found = replace(found, runs=False, elapsed_s=at_s - found.began_s)
-        elif match := _LOCAL.search(line):
-            had = match[1], int(match[2])
-        elif match := _COPIED.search(line):
-            copied = match[1], int(match[2])
-        elif match := _RECEIVES.search(line):
-            first, found = int(match[2]), replace(found, done=0, total=int(match[1]))
-        elif match := _PROGRESS.search(line):
-            found = replace(found, done=int(match[1]), total=int(match[2]))
-        elif found.donor is None and (match := _DONOR.search(line)):
-            found = replace(found, donor=match[1])
-    if found is None:
-        return None
-    found = replace(found, kind=_kind(had, copied, first))
-    if found.kind is not TransferKind.IST:
-        found = replace(found, done=None, total=None)
-    return replace(found, elapsed_s=max(0.0, now_s - found.began_s)) if found.runs else found
-
-
-def _kind(
-    had: tuple[str, int] | None, copied: tuple[str, int] | None, first: int | None
-) -> TransferKind | None:
-    """A donor that still has what the member lacks sends that alone, from where the member's end. By cluster
-    and number of the last transaction that it `had` itself and that it has by a copy, and the `first` that it
-    is sent."""
-    if had is not None and had[0] == _NOTHING:
-        return TransferKind.SST
-    if had is not None and first is not None and first <= had[1] + 1:
-        return TransferKind.IST
-    if copied is None:
-        return None
-    return TransferKind.IST if copied == had else TransferKind.SST
 
 
 _STATES: Final = {

@@ -1,10 +1,5 @@
 """One server, as far as it is known.
 
-How a member of a group gets what it lacks: the missed transactions, or a whole copy; and how far it is.
-
-Law: which of the two, how much and from whom is what a server says of it. What none says is None, never a
-guess from the time that has passed.
-
 A group as its members see it: who takes part, whether a majority answers, what waits and what was refused.
 
 Law: each figure is one member's own; two members may differ, and one that is cut off does not know it yet.
@@ -21,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from replexplorer.core.event import Severity
@@ -35,69 +29,7 @@ from replexplorer.core.text import command
 from replexplorer.core.topology import Belonging, Role
 
 
-class TransferKind(StrEnum):
-    """What a member is given, in the servers' own words."""
-
-    IST = "IST"
-    """Incremental state transfer of Galera: what it missed, from a donor's cache."""
-    SST = "SST"
-    """State snapshot transfer of Galera: all data, and nothing of its own stays."""
-    INCREMENTAL = "incremental recovery"
-    """Of Group Replication: what it missed, from a donor's binlog."""
-
-
-_WORDS = {
-    TransferKind.IST: "what it missed (IST)",
-    TransferKind.SST: "a whole copy (SST)",
-    TransferKind.INCREMENTAL: "what it missed (incremental recovery)",
-    None: "what it lacks (IST or SST)",
-}
-
-
-@json_keys(hide="began_s runs")
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """What one member is given, or was, at one look."""
-
-    kind: TransferKind | None
-    """None while it is unknown."""
-    began_s: float
-    """When, in seconds since 1970."""
-    elapsed_s: float
-    """Since then; of one that is over, how long it took."""
-    runs: bool = True
-    """It has not all of it yet."""
-    donor: str | None = None
-    """The member that gives it; None while that is not known."""
-    done: int | None = None
-    """Transactions that it has by now; None if not counted: of a whole copy."""
-    total: int | None = None
-    """Of how many."""
-
-    @property
-    def share(self) -> float | None:
-        """0..1 of it is done; None where that is not known."""
-        return None if self.done is None or not self.total else min(1.0, self.done / self.total)
-
-    @property
-    def words(self) -> str:
-        """`gets what it missed (IST) from db1: 120 of 1,234 transactions, 3.0 s`."""
-        donor = f" from {self.donor}" if self.donor else ""
-        amount = ""
-        if self.runs and self.done is not None and self.total is not None:
-            amount = f"{self.done:,} of {self.total:,} transactions, "
-        elif self.total is not None:
-            amount = f"{self.total:,} transaction{'' if self.total == 1 else 's'}, "
-        return f"{'gets' if self.runs else 'got'} {_WORDS[self.kind]}{donor}: {amount}{self.elapsed_s:.1f} s"
-
-    @property
-    def brief(self) -> str:
-        """`IST 42 %`, for where there is little room."""
-        word = "transfer" if self.kind is None else self.kind.value.partition(" ")[0]
-        return word if self.share is None else f"{word} {100 * self.share:.0f} %"
-
-
-@json_keys(hide="belongs state donor", show="is_ready", is_ready="in_majority")
+@json_keys(hide="belongs state", show="is_ready", is_ready="in_majority")
 @dataclass(frozen=True, slots=True)
 class Membership:
     """One node's view of its group at one look."""
@@ -126,8 +58,6 @@ class Membership:
     """How long flow control has held commits back here, in all, since the server's start."""
     holds: int | None = None
     """Commits that it held back."""
-    donor: str | None = None
-    """The host from which it gets what it lacks now; None where it gets nothing, or does not say."""
 
     @property
     def is_ready(self) -> bool:
@@ -279,8 +209,6 @@ class NodeView:
     """What the server calls its membership in a group (ONLINE, RECOVERING, ...); None of one in none."""
     member: Membership | None = None
     """What it says of its group; None of one in none."""
-    transfer: Transfer | None = None
-    """What it is given now, as a member that joins or comes back; None where it gets nothing."""
     why_down: str | None = None
     """Of one that no login reaches: what of it has ended, as its machine says; None: nothing, or unknown."""
     is_source: bool = False

@@ -24,7 +24,6 @@ from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended, is_cut
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.samples import hole_of, probe, sample_node, standing_of, watch_links
-from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.tasks import all_of, to_the_end
 from replexplorer.ports import Ability, NodeAddress, Reporter, UpOptions, ask
 
@@ -135,19 +134,18 @@ async def _until_ready(
         started.append(text)
         report(text)
 
-    news = TransferNews(fleet, tell, report) if fleet.system.is_group else None
     # The agents measure the bare path for half a second: that fits in while the servers start.
     await _while_there(
         fleet,
         fleet.members,
         watch_links(fleet),
-        *(_until_login(fleet, name, ends_s, news) for name in fleet.members),
+        *(_until_login(fleet, name, ends_s) for name in fleet.members),
     )
     await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
     if fleet.system.is_group:
         report("waiting for the members")
         await _while_there(
-            fleet, fleet.members, watch_links(fleet, fleet.roster.pairs), form_group(fleet, tell, news)
+            fleet, fleet.members, watch_links(fleet, fleet.roster.pairs), form_group(fleet, tell)
         )
         await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
         return tuple(started), ()
@@ -217,15 +215,15 @@ async def _until_gone(fleet: Fleet, nodes: Collection[str]) -> None:
                 raise await ended(fleet, name)
 
 
-async def until_it_answers(fleet: Fleet, node: str, news: TransferNews | None = None) -> None:
-    """Wait for a login at a server that starts; `news` hears what a member of a group is given before.
-    Raises StackUnavailable where it ends, or none succeeds in time."""
+async def until_it_answers(fleet: Fleet, node: str) -> None:
+    """Wait for a login at a server that starts. Raises StackUnavailable where it ends, or none succeeds in
+    time."""
     await fleet.discover()
     ends_s = fleet.outside.clock.monotonic() + STARTS_WITHIN_S
-    await _while_there(fleet, (node,), _until_login(fleet, node, ends_s, news))
+    await _while_there(fleet, (node,), _until_login(fleet, node, ends_s))
 
 
-async def _until_login(fleet: Fleet, name: str, ends_s: float, news: TransferNews | None) -> None:
+async def _until_login(fleet: Fleet, name: str, ends_s: float) -> None:
     """Try to log in until it works, and see what the server is; a member may be given all its data first."""
     clock = fleet.outside.clock
     while True:
@@ -239,8 +237,6 @@ async def _until_login(fleet: Fleet, name: str, ends_s: float, news: TransferNew
                     f"{name} does not accept logins: {error.message}",
                     f"see its log: {fleet.outside.provider.server_log(name)}",
                 ) from None
-        if news is not None:
-            await news.look(member, None)
         await clock.sleep(_LOOK_EVERY_S)
 
 

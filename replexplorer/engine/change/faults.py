@@ -41,7 +41,6 @@ from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.samples import hole_of
-from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.outcome import Cleared, Injected, Preview
 from replexplorer.engine.requested import Requested
 from replexplorer.engine.tasks import Patience, to_the_end
@@ -66,7 +65,6 @@ class Faults:
         self._judged: set[str] = set()
         """Nodes whose servers were started here, and not seen to have restarted yet."""
         self._fleet = controls.fleet
-        self._news = TransferNews(controls.fleet, controls.report)
 
     # -- what it would do
 
@@ -332,11 +330,8 @@ class Faults:
         }
         await asyncio.gather(*(self._fleet.server_process(node).start() for node in starts))
         if late := starts - downed:
-            await asyncio.gather(*map(self._until_it_answers, late))
+            await asyncio.gather(*(until_it_answers(self._fleet, node) for node in late))
             await self._let_in()  # while it is on its way in its variables cannot be set
-
-    async def _until_it_answers(self, node: str) -> None:
-        await until_it_answers(self._fleet, node, self._news if self._fleet.system.is_group else None)
 
     def _is_cut_off(self, node: str) -> bool:
         """Whether all links of a member are to be cut, without which its server cannot start."""
@@ -348,7 +343,7 @@ class Faults:
         """Nodes of a group that were away are members again."""
         async with self._turns.change(anyway=True):
             await self._fleet.discover()
-            await form_group(self._fleet, self._report, self._news)
+            await form_group(self._fleet, self._report)
             await self._state.refresh()
 
     async def _take_all_back(self, faults: Iterable[Fault]) -> tuple[Cleared, ...]:
@@ -387,7 +382,7 @@ class Faults:
         returning = Return(self._state, fault.node, fault.had or Had())
         await returning.look_before()
         await self._fleet.server_process(fault.node).start()
-        await self._until_it_answers(fault.node)
+        await until_it_answers(self._fleet, fault.node)
         if self._state.requested.alone is not None and fault.node != self._fleet.source_name:
             await self._state.write(lambda now: replace(now, alone=None))
         if self._fleet.system.is_group:  # while it is on its way in its variables cannot be set

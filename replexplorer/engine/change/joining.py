@@ -20,7 +20,6 @@ from replexplorer.core.server.node_view import Membership, majority_of
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.samples import link_states
-from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import ask
 
@@ -52,14 +51,13 @@ async def is_cut(fleet: Fleet, one: str, other: str) -> bool:
     return any(side.shape.cut or side.flap is not None for side in ends)
 
 
-async def form_group(fleet: Fleet, tell: Tell, news: TransferNews | None = None) -> None:
-    """Let every node that can be reached be a member; `tell` hears each that was not and is, and what it was
-    given, of which `news` may know more already.
+async def form_group(fleet: Fleet, tell: Tell) -> None:
+    """Let every node that can be reached be a member; `tell` hears each that was not and is.
 
     A node whose links are all cut is left as it is. Raises StackUnavailable naming the node that is not let
     in, with why.
     """
-    await _Forming(fleet, tell, news).until_all_are_members()
+    await _Forming(fleet, tell).until_all_are_members()
 
 
 async def go_on_without_the_ended(fleet: Fleet, tell: Tell) -> None:
@@ -74,10 +72,9 @@ async def go_on_without_the_ended(fleet: Fleet, tell: Tell) -> None:
 class _Forming:
     """One forming of a group."""
 
-    def __init__(self, fleet: Fleet, tell: Tell, news: TransferNews | None = None) -> None:
+    def __init__(self, fleet: Fleet, tell: Tell) -> None:
         self._fleet = fleet
         self._tell = tell
-        self._news = news or TransferNews(fleet, tell)
         self._clock = fleet.outside.clock
         self._began_s = self._clock.monotonic()
         self._has_founded = False
@@ -89,8 +86,6 @@ class _Forming:
         was_whole = False
         while True:
             seen = await self._look()
-            for name, each in seen.items():
-                await self._news.look(self._fleet.members[name], each)
             cut = await self._cut()
             views = {each.view for name, each in seen.items() if each.is_ready and name not in cut}
             # One that was put out while it was cut off takes itself for a member, in the view of before,

@@ -57,7 +57,6 @@ from replexplorer.engine.observe.samples import (
     sample_node,
     standing_of,
 )
-from replexplorer.engine.observe.transfers import TransferLook
 from replexplorer.engine.observe.window import SampleWindow
 from replexplorer.engine.requested import Merge, Requested, write_document
 from replexplorer.ports import Ability
@@ -98,7 +97,6 @@ class StackState:
         self.load = load
         self.own = OwnDoing()
         self._requested = Requested()
-        self._transfers = TransferLook(fleet)
         self._timeouts = TimeoutLook(fleet)
         self.samples: dict[str, NodeSample] = {}
         """The last sample of each node."""
@@ -219,9 +217,6 @@ class StackState:
         sample = await sample_node(self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids)
         self.fleet.saw(standing_of(self.fleet, sample))
         view = self._with_role(sample.view)
-        if self.fleet.system.is_group and view.role in (Role.JOINING, Role.DOWN):
-            found = await self._transfers.look(self.fleet.members[node], view.member)
-            view = replace(view, transfer=found if found is not None and found.runs else None)
         timeouts = await self._timeouts.look(node, sample, before)
         sample = replace(sample, answered_s=clock.monotonic(), view=view, logged_timeouts=timeouts)
         if before is not None:

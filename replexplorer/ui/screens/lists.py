@@ -401,15 +401,13 @@ def _ink(tick: Tick, node: NodeView) -> str:
 
 
 def _below(tick: Tick, node: NodeView, width: int) -> list[Line]:
-    """What the server says of its threads and of a transfer, how it differs, and its links."""
+    """What the server says of its threads, how it differs, and its links."""
     rows: list[Line] = []
     wrong = list(thread_faults(node)) if node.replication_fault else []
     if node.diverged is not None:
         wrong.append(f"diverged: it {node.diverged}: `role rejoin {node.name} --copy`")
     for each in wrong:
         rows += hung([("   ▲ ", "warn b")], each, width, "warn")
-    if node.transfer is not None:
-        rows += hung([("   ▸ ", "warn b")], node.transfer.words, width)
     if (applier := tick.applier(node.name)) is not None and applier.pace:
         rows.append([("   applier: ", "muted"), (applier.pace, "text")])
     rows += [_link(link, "link") for link in tick.links if link.replica == node.name]

@@ -103,13 +103,11 @@ def _lags(tick: Tick, width: int) -> Line:
 
 def _named(node: NodeView, *, with_server: bool, with_port: bool = False) -> list[Run]:
     """Name, role or what is wrong, server and port."""
-    if not node.reachable and node.transfer is None:
+    if not node.reachable:
         return [(node.name, "muted"), (" ✖ down", "bad b")]
     port = f" :{node.published_port}" if with_port and node.published_port and node.machine is None else ""
     state: Run = (node.role, "muted")
-    if node.transfer is not None:
-        state = (node.transfer.brief, "warn b")
-    elif node.diverged is not None:
+    if node.diverged is not None:
         state = ("✖ diverged", "bad b")
     elif node.member is not None and not node.member.is_ready:
         state = (node.member.state, "warn b")
