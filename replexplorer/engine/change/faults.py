@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
@@ -400,6 +401,7 @@ class Faults:
         a fault has ended, which is judged when that is cleared, or was."""
         await self._state.read_document()
         is_known = node in self._judged or any(each.node == node for each in self._state.faults)
+        is_known = is_known or await self._was_asked_for(node)
         self._judged.discard(node)
         if is_known or self._fleet.system.is_group:
             known = self._fleet.member(node).capabilities
@@ -408,6 +410,15 @@ class Faults:
             return ()
         found = await self._judge(Return(self._state, node, Had()))
         return () if found is None else found.words(self._fleet.outside.provider.name)
+
+    async def _was_asked_for(self, node: str) -> bool:
+        """Whether a server was started where somebody saved all rows, or set them back."""
+        change = self._state.requested.data_change
+        age_s = await self._fleet.outside.provider.server_age_s(node) if change else None
+        if change is None or age_s is None:
+            return False
+        started_s = self._controls.clock.wall() - age_s
+        return change.began_s <= started_s <= (change.ended_s or inf)
 
     async def _judge(self, returning: Return) -> Comeback | None:
         """What a server that runs again came back without; told in the log."""
@@ -465,6 +476,14 @@ class Faults:
             await member.run(statement)
 
     # -- the record
+
+    async def drop(self) -> None:
+        """Forget all, for every server's data are replaced: ends what neither a restart nor a knob ends, and
+        judges nothing."""
+        for fault in self._state.requested.faults:
+            if fault.kind in ("disk_stall", "disk_full", FLAP_FAULT) and fault.node in self._fleet.members:
+                await self._put(fault, on=False)
+            await self._forget(fault)
 
     async def forget_over(self) -> None:
         """Drop the records of faults that were seen to be over: a later failure of the same node is none of

@@ -176,6 +176,12 @@ class Restorer:
         if self._fleet.system.is_group:  # a node whose links were cut can be let in only now
             await form_group(self._fleet, over.append)
             await state.refresh()
+        change = state.requested.data_change
+        if change is not None and change.ended_s is None:
+            await state.write(
+                lambda now: replace(now, data_change=replace(change, ended_s=self._controls.clock.wall()))
+            )
+            over.append(f"{change.title}, begun by {change.by}, is done")
         again = await self._again(report, consent)
         done = [f"{', '.join(map(str, again))} set again"] if again else []
         self.repaired = (*raised.repaired, *over, *done)
