@@ -100,7 +100,7 @@ async def list_scenes(call: Call) -> int:
     saved: Mapping[str, SavedData] = {}
     with suppress(MissingPiece, StackUnavailable):
         async with attached(call, "preset list", look=False) as session:
-            saved = await session.console.saved_data()
+            saved = await session.console.saved.by_preset()
     found = []
     for scene in load_scenes(paths.scenes_directory()):
         rows = saved.get(scene.name)
@@ -136,7 +136,7 @@ async def save(call: Call) -> int:
             rows = await session.console.save_data(args.name, console.progress, args.force)
             console.narrate(f"saved {rows.bytes / 1e6:,.0f} MB of rows")
         else:
-            await session.console.forget_data(args.name)
+            await session.console.saved.forget(args.name)
     knobs = scene_keys({name: view.requested for name, view in views.items()})
     if named:
         knobs = {key: value for key, value in knobs.items() if find(key.partition("@")[0]).key in named}
@@ -155,7 +155,7 @@ async def remove(call: Call) -> int:
     file = own_file(name, paths.scenes_directory())
     with suppress(NoSuchStack):
         async with attached(call, "preset remove", look=False) as session:
-            had = await session.console.forget_data(name)
+            had = await session.console.saved.forget(name)
     if not had:
         find_scene(name, file.parent)
     file.unlink(missing_ok=True)

@@ -10,14 +10,13 @@ from replexplorer.core.knobs.names import Value
 
 @dataclass(frozen=True, slots=True)
 class SavedData:
-    """The rows of all nodes as a preset has saved them, with all that was requested."""
+    """The rows of all nodes at one moment, with all that was requested."""
 
     copy: str
     """Where they are (`ports.Snapshots`)."""
     bytes: int
     saved_s: float
     """In seconds since 1970."""
-    source: str
     nodes: tuple[str, ...]
     knobs: Mapping[str, Value]
     """As the document has them."""
@@ -25,13 +24,12 @@ class SavedData:
 
 @dataclass(frozen=True, slots=True)
 class DataChange:
-    """Servers that somebody stops and starts again, to save their rows or to set them back."""
+    """Servers that are stopped to save their rows or to set them back, and started again."""
 
     title: str
     """`preset apply monday`."""
-    by: str
     began_s: float
     """In seconds since 1970."""
-    sets_back: bool
     ended_s: float | None = None
     """None: it is under way, or was interrupted."""
+    sets_back: bool = False

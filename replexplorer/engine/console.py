@@ -7,7 +7,7 @@ process, and an undo goes back to what was so when the turn came.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -54,7 +54,8 @@ class Console:
     _roles: RoleChanges
     _restorer: Restorer
     _stack: StackApi
-    _saved: SavedStates
+    saved: SavedStates
+    """The rows that presets have."""
     _share_mark: Callable[[str], Awaitable[None]]
     _undo: list[Desired] = field(default_factory=list)
     """What was requested before each change that still stands."""
@@ -129,33 +130,24 @@ class Console:
         """Save the rows of all nodes and all that is requested under a preset's name; the servers are stopped
         meanwhile. A cancel waits for the end. Raises StackUnavailable while somebody else drives the load,
         unless `anyway`."""
-        await self._have_it_all(anyway)
-        return await to_the_end(self._saved.save(name, report, anyway=anyway))
+        await self._take_it_all(f"preset save {name}", anyway)
+        return await to_the_end(self.saved.save(name, report, anyway=anyway))
 
     async def restore_data(self, name: str, report: Reporter = _silent, anyway: bool = False) -> SetResult:
         """Back to the rows and the knobs that `save_data` has saved, without any fault; refused as that."""
-        await self._have_it_all(anyway)
-        self._undo.clear()
-        return await to_the_end(self._saved.restore(name, report, anyway=anyway))
+        await self._take_it_all(f"preset apply {name}", anyway)
+        self.forget()
+        return await to_the_end(self.saved.restore(name, report, anyway=anyway))
 
-    async def saved_data(self) -> Mapping[str, SavedData]:
-        """The rows that are saved, by preset."""
-        await self._controls.state.read_document()
-        return self._controls.state.requested.saved
-
-    async def forget_data(self, name: str) -> bool:
-        """Remove the rows of a preset; answers whether it had any."""
-        return await self._saved.forget(name)
-
-    async def _have_it_all(self, anyway: bool) -> None:
-        """Raise where somebody else's experiment or load is under way, unless `anyway`."""
-        if anyway:
-            return
-        await self._turns.refuse_under_experiment()
-        driver = await self._controls.fleet.keeper.lease()
-        if driver is not None and driver.load and self._turns.actor.is_other(driver):
-            raise StackUnavailable(f"{driver} drives a load", "end it first, or add --force")
-        await finish_killed(self._stack)
+    async def _take_it_all(self, title: str, anyway: bool) -> None:
+        """Say it to all who watch; raises where somebody's experiment or another's load is under way."""
+        if not anyway:
+            await self._turns.refuse_under_experiment()
+            driver = await self._controls.fleet.keeper.lease()
+            if driver is not None and driver.load and self._turns.actor.is_other(driver):
+                raise StackUnavailable(f"{driver} drives a load", "end it first, or add --force")
+            await finish_killed(self._stack)
+        await self._share_mark(title)
 
     def _check_own(self, anyway: bool) -> None:
         """Raise ExperimentUnderWay while this app's own experiment runs; the turn knows of others'."""

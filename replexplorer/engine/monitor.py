@@ -332,16 +332,10 @@ class Monitor:
         await self._driving.lease_seen(state.driver)
 
     async def _look_at_data_change(self) -> None:
-        """Say who saves all rows, or sets them back; a load of ours then begins again, for its table may be
-        gone."""
+        """Where rows were set back our load begins again: its table may be gone."""
         change, before = self._state.requested.data_change, self._data_change
         self._data_change = change
-        if change is None or change == before:
-            return
-        if change.by != self._turns.actor.writer:
-            what = "is done" if change.ended_s else "stops the servers and starts them again"
-            self._tell(Severity.WARN, f"{change.title}, by {change.by}, {what}")
-        if change.sets_back and change.ended_s is not None and self._load.is_running:
+        if change and change != before and change.sets_back and change.ended_s and self._load.is_running:
             await self._driving.stop()
             self._driving.begin()
 

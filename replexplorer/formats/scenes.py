@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs.names import KnobName, Place, Value, find, parse_value
+from replexplorer.core.knobs.names import Knob, KnobName, Place, Value, find, parse_value
 from replexplorer.core.text import closest
 from replexplorer.core.topology import is_pair
 from replexplorer.formats.files import TomlFile, whole_file
@@ -106,8 +106,25 @@ def find_scene(name: str, user_directory: Path) -> Scene:
 
 
 def scene_texts(name: str) -> tuple[str, ...]:
-    """A scene's `KEY=VALUE` texts; raises UsageError."""
-    return find_scene(name, scenes_directory()).assignments()
+    """A scene's `KEY=VALUE` texts, of a whole one what it turns, so that a sweep can turn others; raises
+    UsageError."""
+    scene = find_scene(name, scenes_directory())
+    kept = turned(scene.knobs) if scene.whole else scene.knobs
+    return replace(scene, knobs={key: scene.knobs[key] for key in scene.knobs if key in kept}).assignments()
+
+
+def turned(written: Mapping[str, Value]) -> set[str]:
+    """Written keys of what is not at its default, of all replicas where one is not; of all where everything
+    is at its default: a scene that takes all back."""
+    found = {key for key, value in written.items() if value != _knob(key).default}
+    everywhere = {_knob(key).key for key in found if _knob(key).place is Place.REPLICAS and not is_pair(key)}
+    return found | {key for key in written if _knob(key).key in everywhere and not is_pair(key)} or set(
+        written
+    )
+
+
+def _knob(written: str) -> Knob:
+    return find(written.partition("@")[0])
 
 
 def read_scene(file: Path) -> Scene:

@@ -152,9 +152,9 @@ class ServerContainer:
             if found.state == "paused":
                 client.unpause(found.id)
             elif found.state in _ENDED:
-                if snapshots.is_restoring(client, self._stack.name):
+                if snapshots.is_under_way(client, self._stack.name):
                     raise StackUnavailable(
-                        "the rows of a preset are being set back",
+                        "the rows of a preset are being copied",
                         "run `replexplorer up` if that was interrupted",
                     )
                 sidecar = self._container(client, "sidecar")

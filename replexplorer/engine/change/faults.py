@@ -188,7 +188,7 @@ class Faults:
         title, lost = f"fault {fault}", tuple[str, ...]()
         self._report(f"injecting {fault}")
         try:
-            async with self._marked(title):
+            async with self.marked(title):
                 if request.kind.only_turns_knobs:
                     await self._state.exposures.look_before_failure()
                 if desired:
@@ -205,7 +205,7 @@ class Faults:
         return Injected(fault, lost)
 
     @asynccontextmanager
-    async def _marked(self, title: str) -> AsyncIterator[None]:
+    async def marked(self, title: str) -> AsyncIterator[None]:
         """A change with a mark and an epoch of its own."""
         mark = self._event_log.begin_change(title)
         try:
@@ -358,7 +358,7 @@ class Faults:
         # Room on a disk first: without it a server may not start.
         for fault in sorted(faults, key=lambda fault: (fault.kind != "disk_full", -fault.number)):
             comeback: Comeback | None = None
-            async with self._marked(f"{_UNDO}{fault}"):
+            async with self.marked(f"{_UNDO}{fault}"):
                 if fault.node in self._fleet.members:  # else it went with its node
                     self._report(f"clearing {fault}")
                     comeback = await self._take_back(fault)

@@ -181,7 +181,7 @@ class Restorer:
             await state.write(
                 lambda now: replace(now, data_change=replace(change, ended_s=self._controls.clock.wall()))
             )
-            over.append(f"{change.title}, begun by {change.by}, is done")
+            over.append(f"{change.title} is done")
         again = await self._again(report, consent)
         done = [f"{', '.join(map(str, again))} set again"] if again else []
         self.repaired = (*raised.repaired, *over, *done)

@@ -7,9 +7,9 @@ with the rows of another moment than the others: whoever is killed leaves the re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.link import kept_all
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from replexplorer.engine.change.faults import Faults
     from replexplorer.engine.change.restore import Restorer
 
-_MB: Final = 1e6
-
 
 @dataclass(eq=False)
 class SavedStates:
@@ -41,138 +39,110 @@ class SavedStates:
         """Take what is needed most."""
         self._state, self._fleet = self._controls.state, self._controls.fleet
 
+    async def by_preset(self) -> Mapping[str, SavedData]:
+        """What is saved now."""
+        await self._state.read_document()
+        return self._state.requested.saved
+
     async def save(self, name: str, report: Reporter, *, anyway: bool) -> SavedData:
         """Stop the servers, copy their data, start them again. Raises UsageError where nothing can be copied,
         StackUnavailable where replication is not whole, a fault is in force, or there is no room."""
-        copies, state = self._copies(), self._state
+        state, fleet, copies = self._state, self._fleet, self._copies()
         await state.refresh(with_gtids=True)
-        stack = self._fleet.outside.provider.name
-        lacks = [f"the fault {fault} is in force" for fault in state.faults]
-        lacks += wholeness(await state.in_full(), state.protection(), stack).failed
+        lacks = [f"fault {fault}" for fault in state.faults]
+        lacks += wholeness(await state.in_full(), state.protection(), fleet.outside.provider.name).failed
         if lacks:
             raise StackUnavailable(f"not a state to return to: {lacks[0]}", "`replexplorer up` repairs it")
-        members = self._fleet.members.values()
-        looks = await asyncio.gather(*(each.agent.health(footprint=True) for each in members))
-        await self._need_room(sum(each.footprint_bytes or 0 for each in looks))
-        values = {each: view.requested for each, view in state.views().items()}
-        knobs = kept_all(values, self._fleet.roster)
+        looks = [each.agent.health(footprint=True) for each in fleet.members.values()]
+        await self._need_room(sum(each.footprint_bytes or 0 for each in await asyncio.gather(*looks)))
+        knobs = kept_all({each: view.requested for each, view in state.views().items()}, fleet.roster)
+        now_s = self._controls.clock.wall()
 
         async def copy() -> None:
             report("copying the data of all nodes")
-            made, size = await copies.save_data()
-            saved = SavedData(
-                made,
-                size,
-                self._controls.clock.wall(),
-                self._fleet.source_name,
-                (*self._fleet.members,),
-                knobs,
-            )
-            await self._keep(lambda found: {**found, name: saved})
+            await self._keep(name, SavedData(*await copies.save_data(), now_s, (*fleet.members,), knobs))
 
-        await self._while_stopped(f"preset save {name}", report, copy, sets_back=False, anyway=anyway)
+        await self._while_stopped(DataChange(f"preset save {name}", now_s), copy, report, anyway)
         return state.requested.saved[name]
 
     async def restore(self, name: str, report: Reporter, *, anyway: bool) -> SetResult:
-        """Clear all faults, stop the servers, give each the data that it had, start them, turn
-        the knobs; raises UsageError for a name that has no rows here, or those of other nodes,
-        StackUnavailable where there is no room."""
-        copies, state = self._copies(), self._state
+        """End all faults, give each server the data that it had, start all, turn the knobs. Raises UsageError
+        where these nodes have no rows of that name, StackUnavailable where there is no room."""
+        state, fleet, copies = self._state, self._fleet, self._copies()
         await state.refresh()
-        saved, before = state.requested.saved.get(name), state.requested
-        if saved is None:
-            stack = self._fleet.outside.provider.name
+        before, saved = state.requested, state.requested.saved.get(name)
+        if saved is None or saved.nodes != (*fleet.members,):
+            of = "no node" if saved is None else ", ".join(saved.nodes)
             raise UsageError(
-                f"the preset {name} has no rows in stack {stack}",
-                f"`replexplorer preset save {name} --data` saves them; they go with `down`",
-            )
-        if saved.nodes != tuple(self._fleet.members):
-            raise UsageError(
-                f"the preset {name} has the rows of {', '.join(saved.nodes)}, and this stack has"
-                f" {', '.join(self._fleet.members)}",
-                f"make the stack as it was, or save it again: `replexplorer preset save {name} --data`",
+                f"the preset {name} has rows of {of} here, where the nodes are {', '.join(fleet.members)}",
+                f"save them: `replexplorer preset save {name} --data`",
             )
         await self._need_room(saved.bytes)
-
-        def as_saved(now: Requested) -> Requested:
-            was = replace(now, knobs=saved.knobs, diverged={}, alone=None, history="", role_change=None)
-            return replace(was, yes_tx_at_enabling=None, enabled_s=None)
+        then = Requested(saved.knobs, ledger_run=before.ledger_run, saved=before.saved)
 
         async def set_back() -> None:
             await self._faults.drop()
-            await state.write(as_saved)
+            await state.write(lambda now: replace(then, marks=now.marks, data_change=now.data_change))
             self._controls.drift.turned(state.requested.values)
-            report(f"copying {saved.bytes / _MB:,.0f} MB back")
+            report(f"copying {saved.bytes / 1e6:,.0f} MB back")
             try:
                 await copies.restore_data(saved.copy)
             except ReplexplorerError:
-                await state.write(lambda now: replace(now, knobs=before.knobs, diverged=before.diverged))
+                await state.write(lambda now: replace(before, faults=(), data_change=now.data_change))
                 raise
 
-        await self._while_stopped(f"preset apply {name}", report, set_back, sets_back=True, anyway=anyway)
-        await self._fleet.outside.provider.keep_roles(BootRoles(self._fleet.source_name))
-        wanted = {each: value for each, value in state.requested.values.items() if each in state.names()}
+        change = DataChange(f"preset apply {name}", self._controls.clock.wall(), sets_back=True)
+        await self._while_stopped(change, set_back, report, anyway)
+        await fleet.outside.provider.keep_roles(BootRoles(fleet.source_name))
+        wanted = {each: state.requested_value(each) for each in state.names()}
         return await self._controls.turn(wanted, f"preset {name}: ", anyway=anyway, is_part=True)
 
     async def forget(self, name: str) -> bool:
         """Remove the rows of a preset; answers whether it had any."""
-        await self._state.read_document()
-        if had := name in self._state.requested.saved:
+        had = name in await self.by_preset()
+        if had:
             async with self._controls.turns.change(anyway=True):
-                await self._keep(lambda found: {each: found[each] for each in found if each != name})
+                await self._keep(name, None)
         return had
 
-    async def _keep(self, change: Callable[[dict[str, SavedData]], dict[str, SavedData]]) -> None:
-        """Note which rows are saved, then remove the copies that no preset has any more."""
-        await self._state.write(lambda now: replace(now, saved=change({**now.saved})))
-        await self._copies().keep_data([each.copy for each in self._state.requested.saved.values()])
+    async def _keep(self, name: str, saved: SavedData | None) -> None:
+        """Note the rows of a preset, then remove the copies that no preset has any more."""
+        kept = {each: found for each, found in self._state.requested.saved.items() if each != name}
+        if saved is not None:
+            kept[name] = saved
+        await self._state.write(lambda now: replace(now, saved=kept))
+        await self._copies().keep_data([each.copy for each in kept.values()])
 
     def _copies(self) -> Snapshots:
         found, system = self._fleet.outside.snapshots, self._fleet.system
         if found is None or system.is_group:
-            what = system.title if found else "servers that are not on this machine"
-            raise UsageError(f"the rows of {what} cannot be saved with a preset", "leave out --data")
+            what = system.title if found else "a stack that is not on this machine alone"
+            raise UsageError(f"the rows of {what} cannot be saved", "leave out --data")
         return found
 
     async def _need_room(self, needed: int) -> None:
         """Raise StackUnavailable where copies take room that a load needs."""
         disk = (await self._fleet.source.agent.health()).volumes["data"]
         if is_low(disk.free_bytes - needed, disk.total_bytes):
-            raise StackUnavailable(
-                f"the copy takes {needed / _MB:,.0f} MB, of {disk.free_bytes / _MB:,.0f} MB that are free",
-                "make room: 5 GB and 10 % are to stay free",
-            )
+            has = f"{disk.free_bytes / 1e6:,.0f} MB are free, and 5 GB and 10 % are to stay so"
+            raise StackUnavailable(f"the copy takes {needed / 1e6:,.0f} MB: {has}", "make room")
 
     async def _while_stopped(
-        self,
-        title: str,
-        report: Reporter,
-        work: Callable[[], Awaitable[None]],
-        *,
-        sets_back: bool,
-        anyway: bool,
+        self, change: DataChange, work: Callable[[], Awaitable[None]], report: Reporter, anyway: bool
     ) -> None:
-        """Do something while all servers are stopped, and bring them back whatever becomes of it."""
-        turns, clock, fleet = self._controls.turns, self._controls.clock, self._fleet
-        change = DataChange(title, turns.actor.writer, clock.wall(), sets_back)
-        log = self._controls.event_log
-        mark = log.begin_change(title)
-        try:
+        """Do something while all servers are stopped, and bring them back whatever becomes of it. What is to
+        be replaced need not be written first."""
+        fleet = self._fleet
+        async with self._faults.marked(change.title):
             try:
-                async with turns.change(anyway=anyway):
+                async with self._controls.turns.change(anyway=anyway):
                     await self._state.write(lambda now: replace(now, data_change=change))
                     report("stopping the servers")
-                    await asyncio.gather(*(self._stop(each, kill=sets_back) for each in fleet.members))
+                    servers = map(fleet.server_process, fleet.members)
+                    await asyncio.gather(
+                        *(each.kill() if change.sets_back else each.stop() for each in servers)
+                    )
                     await work()
             finally:
                 if await fleet.outside.provider.nodes():  # else the stack was taken away
                     await self._restorer.bring_up(report)
-        except (ReplexplorerError, asyncio.CancelledError) as error:
-            log.change_failed(mark, f"{title} failed: {error}")
-            raise
-        log.change_effective(mark, title, f"{title} is done")
-
-    async def _stop(self, node: str, *, kill: bool) -> None:
-        """End a server: what is replaced need not be written first."""
-        process = self._fleet.server_process(node)
-        await (process.kill() if kill else process.stop())
