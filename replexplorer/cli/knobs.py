@@ -171,7 +171,9 @@ async def apply_scene(call: Call) -> int:
     async def change(session: Session) -> SetResult:
         console = session.console
         if scene.data and not args.dry_run:
-            return await console.restore_data(args.name, call.console.progress, args.force)
+            done = await console.restore_data(args.name, call.console.progress, args.force)
+            call.console.narrate(f"the rows of all nodes are those of {args.name} again")
+            return done
         try:
             if scene.whole and not args.dry_run:
                 return await console.return_to([*map(console.parse, scene.assignments())], args.force)
