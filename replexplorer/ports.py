@@ -288,13 +288,17 @@ class Snapshots(Protocol):
         """Make a copy; answers its name and how many bytes it takes."""
         ...
 
-    async def restore_data(self, copy: str) -> None:
+    async def restore_data(self, copy: str, mark: str) -> None:
         """Give every server the data that it had in this copy. Whoever is killed meanwhile leaves the rest to
         `Provider.up`, before which no server starts."""
         ...
 
+    async def was_restored(self, mark: str) -> bool:
+        """Whether the restore of this mark was done, by whoever it was, since copies were last kept."""
+        ...
+
     async def keep_data(self, copies: Collection[str]) -> None:
-        """Remove all copies but these."""
+        """Remove all copies but these, and forget which restores were done."""
         ...
 
 

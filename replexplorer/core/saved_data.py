@@ -26,10 +26,13 @@ class SavedData:
 class DataChange:
     """Servers that are stopped to save their rows or to set them back, and started again."""
 
-    title: str
-    """`preset apply monday`."""
+    preset: str
     began_s: float
     """In seconds since 1970."""
     ended_s: float | None = None
     """None: it is under way, or was interrupted."""
     sets_back: bool = False
+
+    def __str__(self) -> str:
+        """`preset apply monday`."""
+        return f"preset {'apply' if self.sets_back else 'save'} {self.preset}"

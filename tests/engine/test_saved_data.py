@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import AsyncMock
+
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
@@ -22,7 +24,7 @@ async def test_a_stack_returns_to_what_was_saved_whatever_was_done_to_it(
         await session.console.inject(parse_fault(fault, session.fleet.roster))
 
     await session.console.restore_data("monday")
-    assert world.restored == [saved.copy]
+    assert [*world.restored.values()] == [saved.copy]
     status = await session.status()
     assert (status.state, status.faults) == ("up", ())
     found = {str(name): view.effective for name, view in status.knobs.items()}
@@ -48,4 +50,21 @@ async def test_it_is_refused_where_it_would_take_from_others_or_cannot_be(world:
     async with world.started(), world.attached() as other:
         with pytest.raises(StackUnavailable, match="drives a load: end it first"):
             await other.console.restore_data("monday")
-    assert (world.restored, [*world.copies]) == ([], [saved.copy])
+    assert (world.restored, [*world.copies]) == ({}, [saved.copy])
+
+
+async def test_one_that_was_killed_before_anything_was_set_back_is_said_so_and_keeps_what_is_requested(
+    world: World, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await session.console.save_data("monday")
+    await turn(session, "sync_binlog=0")
+    killed = AsyncMock(side_effect=StackUnavailable("killed"))
+    monkeypatch.setattr(session.outside.snapshots, "restore_data", killed)
+    monkeypatch.setattr(session.restorer, "bring_up", killed)
+    with pytest.raises(StackUnavailable, match="killed"):
+        await session.console.restore_data("monday")
+    async with world.attached("up") as up:
+        await up.up(lambda *_: None)
+        said = "preset apply monday was interrupted and has changed nothing: run it again"
+        assert said in up.restorer.repaired
+        assert world.primary.variables["sync_binlog"] == "0"

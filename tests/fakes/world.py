@@ -85,8 +85,8 @@ class World:
         """Where sessions are recorded; None: they are not."""
         self.copies: dict[str, dict[str, bool]] = {}
         """Saved data by its name: which servers had ended."""
-        self.restored: list[str] = []
-        """Copies that were set back, in order."""
+        self.restored: dict[str, str] = {}
+        """Copies that were set back, by mark."""
         self.sqls: list[FakeSql] = []
         self.loads: list[FakeLoadProcess] = []
         self.boot_roles: BootRoles | None = None
@@ -471,10 +471,14 @@ class FakeSnapshots:
         self._world.copies[name] = {node: not each.running for node, each in self._world.servers.items()}
         return name, 100
 
-    async def restore_data(self, copy: str) -> None:
+    async def restore_data(self, copy: str, mark: str) -> None:
         """See `ports.Snapshots`."""
         assert not any(server.running for server in self._world.servers.values())
-        self._world.restored.append(copy)
+        self._world.restored[mark] = copy
+
+    async def was_restored(self, mark: str) -> bool:
+        """See `ports.Snapshots`."""
+        return mark in self._world.restored
 
     async def keep_data(self, copies: Collection[str]) -> None:
         """See `ports.Snapshots`."""

@@ -211,9 +211,13 @@ class DockerProvider:
         """See `ports.Snapshots`."""
         return await self._alone(lambda client: snapshots.save(client, self.name))
 
-    async def restore_data(self, copy: str) -> None:
+    async def restore_data(self, copy: str, mark: str) -> None:
         """See `ports.Snapshots`."""
-        await self._alone(lambda client: snapshots.restore(client, self.name, copy))
+        await self._alone(lambda client: snapshots.restore(client, self.name, copy, mark))
+
+    async def was_restored(self, mark: str) -> bool:
+        """See `ports.Snapshots`."""
+        return await self._alone(lambda client: snapshots.was_restored(client, self.name, mark))
 
     async def keep_data(self, copies: Collection[str]) -> None:
         """See `ports.Snapshots`."""

@@ -47,6 +47,8 @@ class Restorer:
     """Somebody is there to be asked."""
     _finish_killed: Callable[[], Awaitable[tuple[str, ...]]]
     """Restores what a killed experiment changed, and says what."""
+    settle_data: Callable[[], Awaitable[list[str]]] = field(init=False)
+    """Notes what became of a change of all rows that is under way, and says it."""
     created: bool = False
     """Whether this session made the stack."""
     repaired: tuple[str, ...] = ()
@@ -163,9 +165,10 @@ class Restorer:
         if shared := state.for_joined(raised.joined):
             await self._controls.request(shared)
             await state.look_at_links()  # as they are asked for now
+        over = await self.settle_data()
         settled = await self._roles.settle()
         await self._roles.seed(raised.to_copy, report)
-        over = [settled] if settled else []
+        over += [settled] if settled else []
         for node in raised.restarted:
             over += await self._faults.came_back(node)
         for cleared in await self._faults.clear():
@@ -176,12 +179,6 @@ class Restorer:
         if self._fleet.system.is_group:  # a node whose links were cut can be let in only now
             await form_group(self._fleet, over.append)
             await state.refresh()
-        change = state.requested.data_change
-        if change is not None and change.ended_s is None:
-            await state.write(
-                lambda now: replace(now, data_change=replace(change, ended_s=self._controls.clock.wall()))
-            )
-            over.append(f"{change.title} is done")
         again = await self._again(report, consent)
         done = [f"{', '.join(map(str, again))} set again"] if again else []
         self.repaired = (*raised.repaired, *over, *done)

@@ -1,7 +1,7 @@
 """The rows of all nodes, saved with all that is requested, and set back: a state to return to.
 
-Law: what is to be so afterwards is in the stack's document before data are replaced, and no server starts
-with the rows of another moment than the others: whoever is killed leaves the rest to `up`.
+Law: the stack's document says what was saved only once all nodes have those rows, whoever was killed
+meanwhile: `up` lets what has begun to set them back finish, and notes it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.link import kept_all
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.saved_data import DataChange, SavedData
@@ -38,6 +38,7 @@ class SavedStates:
     def __post_init__(self) -> None:
         """Take what is needed most."""
         self._state, self._fleet = self._controls.state, self._controls.fleet
+        self._restorer.settle_data = self._settle
 
     async def by_preset(self) -> Mapping[str, SavedData]:
         """What is saved now."""
@@ -62,7 +63,7 @@ class SavedStates:
             report("copying the data of all nodes")
             await self._keep(name, SavedData(*await copies.save_data(), now_s, (*fleet.members,), knobs))
 
-        await self._while_stopped(DataChange(f"preset save {name}", now_s), copy, report, anyway)
+        await self._while_stopped(DataChange(name, now_s), copy, report, anyway)
         return state.requested.saved[name]
 
     async def restore(self, name: str, report: Reporter, *, anyway: bool) -> SetResult:
@@ -70,7 +71,7 @@ class SavedStates:
         where these nodes have no rows of that name, StackUnavailable where there is no room."""
         state, fleet, copies = self._state, self._fleet, self._copies()
         await state.refresh()
-        before, saved = state.requested, state.requested.saved.get(name)
+        saved = state.requested.saved.get(name)
         if saved is None or saved.nodes != (*fleet.members,):
             of = "no node" if saved is None else ", ".join(saved.nodes)
             raise UsageError(
@@ -78,24 +79,41 @@ class SavedStates:
                 f"save them: `replexplorer preset save {name} --data`",
             )
         await self._need_room(saved.bytes)
-        then = Requested(saved.knobs, ledger_run=before.ledger_run, saved=before.saved)
+        change = DataChange(name, self._controls.clock.wall(), sets_back=True)
 
         async def set_back() -> None:
             await self._faults.drop()
-            await state.write(lambda now: replace(then, marks=now.marks, data_change=now.data_change))
-            self._controls.drift.turned(state.requested.values)
             report(f"copying {saved.bytes / 1e6:,.0f} MB back")
-            try:
-                await copies.restore_data(saved.copy)
-            except ReplexplorerError:
-                await state.write(lambda now: replace(before, faults=(), data_change=now.data_change))
-                raise
+            await copies.restore_data(saved.copy, str(change.began_s))
 
-        change = DataChange(f"preset apply {name}", self._controls.clock.wall(), sets_back=True)
         await self._while_stopped(change, set_back, report, anyway)
         await fleet.outside.provider.keep_roles(BootRoles(fleet.source_name))
         wanted = {each: state.requested_value(each) for each in state.names()}
         return await self._controls.turn(wanted, f"preset {name}: ", anyway=anyway, is_part=True)
+
+    async def _settle(self) -> list[str]:
+        """Note what became of a change that is under way: with rows that are back, what was requested then is
+        requested again."""
+        state, change = self._state, self._state.requested.data_change
+        if change is None or change.ended_s is not None:
+            return []
+        saved, copies = state.requested.saved, self._copies()
+        is_back = change.sets_back and await copies.was_restored(str(change.began_s))
+        ended = replace(change, ended_s=self._controls.clock.wall())
+        by = self._controls.turns.actor.writer
+
+        def noted(now: Requested) -> Requested:
+            if not is_back:
+                return replace(now, data_change=ended)
+            then, run = saved[change.preset].knobs, now.ledger_run
+            return Requested(then, writer=by, marks=now.marks, ledger_run=run, saved=saved, data_change=ended)
+
+        await state.write(noted)
+        self._controls.drift.turned(state.requested.values)
+        await copies.keep_data([each.copy for each in saved.values()])
+        is_saved = change.began_s in (each.saved_s for each in saved.values())
+        over = "is done" if is_back or is_saved else "was interrupted and has changed nothing: run it again"
+        return [f"{change} {over}"]
 
     async def forget(self, name: str) -> bool:
         """Remove the rows of a preset; answers whether it had any."""
@@ -133,7 +151,7 @@ class SavedStates:
         """Do something while all servers are stopped, and bring them back whatever becomes of it. What is to
         be replaced need not be written first."""
         fleet = self._fleet
-        async with self._faults.marked(change.title):
+        async with self._faults.marked(str(change)):
             try:
                 async with self._controls.turns.change(anyway=anyway):
                     await self._state.write(lambda now: replace(now, data_change=change))
