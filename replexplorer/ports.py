@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
@@ -275,6 +275,30 @@ class Provider(Protocol):
 
     def server_log(self, node: str) -> str:
         """How somebody reads the log of that node's server, as a command."""
+        ...
+
+
+class Snapshots(Protocol):
+    """Copies of the data of all servers of one stack, which go with it. The servers have ended meanwhile.
+
+    Raises StackUnavailable where there is no room; then nothing is changed.
+    """
+
+    async def save_data(self) -> tuple[str, int]:
+        """Make a copy; answers its name and how many bytes it takes."""
+        ...
+
+    async def restore_data(self, copy: str, mark: str) -> None:
+        """Give every server the data that it had in this copy. Whoever is killed meanwhile leaves the rest to
+        `Provider.up`, before which no server starts."""
+        ...
+
+    async def was_restored(self, mark: str) -> bool:
+        """Whether the restore of this mark was done, by whoever it was, since copies were last kept."""
+        ...
+
+    async def keep_data(self, copies: Collection[str]) -> None:
+        """Remove all copies but these, and forget which restores were done."""
         ...
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import check_without_stack
 from replexplorer.cli.render import render_knobs, render_set
 from replexplorer.cli.wiring import attached
-from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs.names import Knob, Place, Value, addressed, find
+from replexplorer.core.errors import MissingPiece, NoSuchStack, StackUnavailable, UsageError
+from replexplorer.core.knobs.names import addressed, find
 from replexplorer.core.text import table
 from replexplorer.core.topology import is_pair
 from replexplorer.formats import paths
-from replexplorer.formats.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
+from replexplorer.formats.scenes import Scene, find_scene, load_scenes, own_file, save_scene, scene_keys
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.core.saved_data import SavedData
     from replexplorer.engine.outcome import SetResult
     from replexplorer.engine.session import Session
 
@@ -92,12 +95,24 @@ async def get(call: Call) -> int:
 _MOST_NAMED: Final = 6
 
 
-def list_scenes(call: Call) -> int:
-    """Those that ship and the user's own."""
-    found = load_scenes(paths.scenes_directory())
+async def list_scenes(call: Call) -> int:
+    """Those that ship and the user's own, with the rows that this stack has of them."""
+    saved: Mapping[str, SavedData] = {}
+    with suppress(MissingPiece, StackUnavailable):
+        async with attached(call, "preset list", look=False) as session:
+            saved = await session.console.saved.by_preset()
+    found = []
+    for scene in load_scenes(paths.scenes_directory()):
+        rows = saved.get(scene.name)
+        if rows is not None and scene.data:
+            scene = replace(scene, data_bytes=rows.bytes, data_age_s=time.time() - rows.saved_s)
+        found.append(scene)
     usable = [scene for scene in found if scene.error is None]
-    rows = [(each.name, each.origin, each.title or ", ".join(each.assignments())[:80]) for each in usable]
-    call.console.deliver(found, lambda: table(rows, ("NAME", "ORIGIN", "TITLE")))
+    lines = [
+        (each.name, each.origin, each.holds, each.title or ", ".join(each.assignments())[:60])
+        for each in usable
+    ]
+    call.console.deliver(found, lambda: table(lines, ("NAME", "ORIGIN", "HOLDS", "TITLE")))
     for scene in found:
         if scene.error is not None:
             call.console.warn(f"{scene.error}: this preset cannot be applied")
@@ -105,44 +120,65 @@ def list_scenes(call: Call) -> int:
 
 
 async def save(call: Call) -> int:
-    """The requested knobs under a name."""
-    args = call.args
+    """The requested knobs under a name, all or those that are named, and with `--data` the rows."""
+    args, console = call.args, call.console
     named = {find(key).key for key in args.keys}
-    async with attached(call, "scene") as session:
-        requested = {name: view.requested for name, view in session.knobs().items()}
-    written = scene_keys(requested)
-    wanted = {key for key in written if _knob(key).key in named} or turned(written)
-    knobs = {key: value for key, value in written.items() if key in wanted}
-    file, replaced = save_scene(args.name, args.title, knobs, paths.scenes_directory())
+    if named and args.data:
+        raise UsageError("--data keeps all knobs with the rows", "leave the keys out")
+    file = own_file(args.name, paths.scenes_directory())
+    async with attached(call, "preset save") as session:
+        views, faults = session.knobs(), session.state.faults
+        if faults and not named:
+            raise StackUnavailable(
+                f"the fault {faults[0]} is in force, and no preset has faults", "`replexplorer fault clear`"
+            )
+        if args.data:
+            rows = await session.console.save_data(args.name, console.progress, args.force)
+            console.narrate(f"saved {rows.bytes / 1e6:,.0f} MB of rows")
+        else:
+            await session.console.saved.forget(args.name)
+    knobs = scene_keys({name: view.requested for name, view in views.items()})
+    if named:
+        knobs = {key: value for key, value in knobs.items() if find(key.partition("@")[0]).key in named}
+    scene = Scene(args.name, args.title, "user", file, knobs, not named, args.data)
+    replaced = save_scene(scene)
     what = ", ".join(knobs) if len(knobs) <= _MOST_NAMED else f"{len(knobs)} knobs"
-    call.console.narrate(f"{'replaced' if replaced else 'saved'} {file}: {what}")
-    if call.console.json:
-        call.console.document(Scene(args.name, args.title, "user", file, knobs))
+    console.narrate(f"{'replaced' if replaced else 'saved'} {file}: {what}")
+    if console.json:
+        console.document(scene)
     return 0
 
 
-def turned(written: Mapping[str, Value]) -> set[str]:
-    """Written keys of what is not at its default, of all replicas where one is not; of all where everything
-    is at its default: a scene that takes all back."""
-    found = {key for key, value in written.items() if value != _knob(key).default}
-    everywhere = {_knob(key).key for key in found if _knob(key).place is Place.REPLICAS and not is_pair(key)}
-    return found | {key for key in written if _knob(key).key in everywhere and not is_pair(key)} or set(
-        written
-    )
-
-
-def _knob(written: str) -> Knob:
-    return find(written.partition("@")[0])
+async def remove(call: Call) -> int:
+    """A preset of the user's, with the rows that this stack has of it."""
+    name, had = call.args.name, False
+    file = own_file(name, paths.scenes_directory())
+    with suppress(NoSuchStack):
+        async with attached(call, "preset remove", look=False) as session:
+            had = await session.console.saved.forget(name)
+    if not had:
+        find_scene(name, file.parent)
+    file.unlink(missing_ok=True)
+    call.console.narrate(f"removed the preset {name}{' and its rows' if had else ''}")
+    return 0
 
 
 async def apply_scene(call: Call) -> int:
-    """Set the knobs of a scene; what cannot be is said with its file."""
-    scene = find_scene(call.args.name, paths.scenes_directory())
+    """Set the knobs of a scene, or return to it where it is whole; what cannot be is said with its file."""
+    args = call.args
+    scene = find_scene(args.name, paths.scenes_directory())
 
     async def change(session: Session) -> SetResult:
+        console = session.console
+        if scene.data and not args.dry_run:
+            done = await console.restore_data(args.name, call.console.progress, args.force)
+            call.console.narrate(f"the rows of all nodes are those of {args.name} again")
+            return done
         try:
+            if scene.whole and not args.dry_run:
+                return await console.return_to([*map(console.parse, scene.assignments())], args.force)
             return await _set(session, scene.assignments(), call)
         except UsageError as error:
             raise UsageError(f"{scene.file}: {error.message}", error.hint) from None
 
-    return await _turn(call, "scene", change)
+    return await _turn(call, "preset apply", change)

@@ -120,6 +120,8 @@ async def status(call: Call) -> int:
     args = call.args
     if args.format and args.json:
         raise UsageError(f"--json and --format {args.format} are two formats", "leave one of them out")
+    if args.waits and args.lag < math.inf:
+        raise UsageError("--waits shows no lag", "leave --lag or --waits out")
     if args.waits:
         async with attached(call, "status") as session:
             return await print_waits(call, session)

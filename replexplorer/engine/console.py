@@ -11,14 +11,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import Assignment, Desired, KnobName, desired_of
 from replexplorer.core.role_change import RoleChange
+from replexplorer.core.saved_data import SavedData
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.engine.experiment.restore_guard import finish_killed
 from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
+from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Reporter
 
 if TYPE_CHECKING:
@@ -27,10 +29,15 @@ if TYPE_CHECKING:
     from replexplorer.engine.change.promotion import Consent
     from replexplorer.engine.change.restore import Restorer
     from replexplorer.engine.change.roles import RoleChanges
+    from replexplorer.engine.change.saved_data import SavedStates
     from replexplorer.engine.experiment.stack_api import Procedure, StackApi
     from replexplorer.engine.load import Driving
 
 R = TypeVar("R")
+
+
+def _silent(_: str, __: float | None = None) -> None:
+    """Nobody hears how far it is."""
 
 
 @dataclass(eq=False)
@@ -47,6 +54,8 @@ class Console:
     _roles: RoleChanges
     _restorer: Restorer
     _stack: StackApi
+    saved: SavedStates
+    """The rows that presets have."""
     _share_mark: Callable[[str], Awaitable[None]]
     _undo: list[Desired] = field(default_factory=list)
     """What was requested before each change that still stands."""
@@ -110,6 +119,36 @@ class Console:
             self._undo.append(before)
             raise
 
+    async def return_to(self, assignments: Sequence[Assignment], anyway: bool = False) -> SetResult:
+        """All that a whole preset has, after all faults are cleared."""
+        if not anyway:
+            await self._turns.refuse_under_experiment()
+        await self._faults.clear()
+        return await self._change(desired_of(assignments), anyway=anyway)
+
+    async def save_data(self, name: str, report: Reporter = _silent, anyway: bool = False) -> SavedData:
+        """Save the rows of all nodes and all that is requested under a preset's name; the servers are stopped
+        meanwhile. A cancel waits for the end. Raises StackUnavailable while somebody else drives the load,
+        unless `anyway`."""
+        await self._take_it_all(f"preset save {name}", anyway)
+        return await to_the_end(self.saved.save(name, report, anyway=anyway))
+
+    async def restore_data(self, name: str, report: Reporter = _silent, anyway: bool = False) -> SetResult:
+        """Back to the rows and the knobs that `save_data` has saved, without any fault; refused as that."""
+        await self._take_it_all(f"preset apply {name}", anyway)
+        self.forget()
+        return await to_the_end(self.saved.restore(name, report, anyway=anyway))
+
+    async def _take_it_all(self, title: str, anyway: bool) -> None:
+        """Say it to all who watch; raises where somebody's experiment or another's load is under way."""
+        if not anyway:
+            await self._turns.refuse_under_experiment()
+            driver = await self._controls.fleet.keeper.lease()
+            if driver is not None and driver.load and self._turns.actor.is_other(driver):
+                raise StackUnavailable(f"{driver} drives a load", "end it first, or add --force")
+            await finish_killed(self._stack)
+        await self._share_mark(title)
+
     def _check_own(self, anyway: bool) -> None:
         """Raise ExperimentUnderWay while this app's own experiment runs; the turn knows of others'."""
         if not anyway:
@@ -122,7 +161,7 @@ class Console:
         await self._turns.refuse_under_experiment()
         return await self._driving.toggle()
 
-    async def repair(self, report: Reporter = lambda *_: None) -> tuple[str, ...]:
+    async def repair(self, report: Reporter = _silent) -> tuple[str, ...]:
         """Bring dead nodes back, start stopped threads, re-apply what was requested; returns what was done,
         nothing when all was well."""
         # It would start threads that a lab has stopped on purpose.
@@ -132,7 +171,7 @@ class Console:
             self._event_log.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
         return repaired
 
-    async def scale(self, replicas: int, report: Reporter = lambda *_: None) -> None:
+    async def scale(self, replicas: int, report: Reporter = _silent) -> None:
         """Bring replicas up, or remove the last ones with their data, until there are this many."""
         await self._turns.refuse_under_experiment()
         await self._stack.scale(replicas, report)

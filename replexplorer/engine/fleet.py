@@ -37,6 +37,7 @@ from replexplorer.ports import (
     Recorder,
     Reporter,
     ServerProcess,
+    Snapshots,
     Sql,
     ask,
     execute,
@@ -77,6 +78,8 @@ class Outside:
     """A new session file that is not made yet; None: the session is not recorded."""
     journals: Callable[[str, str], Journal] | None = None
     """The journal of a `sweep` or a `matrix` of this identity; None: none is kept."""
+    snapshots: Snapshots | None = None
+    """Copies of the servers' data; None where none can be made."""
     client_logs: ClientLogs | None = None
     """Where the `ledger` load's clients note what they do; None: nowhere."""
     workload_file: Callable[[str], tuple[str, str]] = _no_files

@@ -16,6 +16,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, format_change, same_value
 from replexplorer.core.role_change import ChangeKind
+from replexplorer.core.saved_data import DataChange
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.server.gtid import transactions
@@ -94,12 +95,15 @@ class Monitor:
         """By replica."""
         self._members: dict[str, Membership] = {}
         """By node of a group, what it said last."""
+        self._data_change: DataChange | None = None
+        """The last one that is known."""
         self._takes_writes: str | None = None
         """The node of a group that did when it was last told."""
 
     def start(self) -> None:
         """Begin to look; what is requested by now counts as known."""
         self._drift.open()
+        self._data_change = self._state.requested.data_change
         loops: list[Coroutine[Any, Any, None]] = [
             self._every(_EVERY_S, self._state.look_at_links),
             self._every(_EVERY_S, self._state.look_at_disks),
@@ -321,10 +325,19 @@ class Monitor:
             else:
                 self._event_log.mark(mark.text, f"{mark.text}, by {mark.by}")
         self._look_at_diverged()
+        await self._look_at_data_change()
         state.driver = await self._fleet.keeper.lease()
         if self._only_watches:
             self._driving.watch(state.driver)
         await self._driving.lease_seen(state.driver)
+
+    async def _look_at_data_change(self) -> None:
+        """Where rows were set back our load begins again: its table may be gone."""
+        change, before = self._state.requested.data_change, self._data_change
+        self._data_change = change
+        if change and change != before and change.sets_back and change.ended_s and self._load.is_running:
+            await self._driving.stop()
+            self._driving.begin()
 
     async def _written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
         """Another app turned knobs: mark it, and let our load follow."""

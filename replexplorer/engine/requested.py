@@ -18,6 +18,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value
 from replexplorer.core.link import kept_all, moved, unkept, without
 from replexplorer.core.role_change import UnderWay
+from replexplorer.core.saved_data import DataChange, SavedData
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import Roster, is_pair
 from replexplorer.core.wire import Document
@@ -72,6 +73,10 @@ class Requested:
     """GTID set that the last node which was promoted had when it was opened for writes."""
     alone: Alone | None = None
     """Since when no replica answers, as somebody saw it; None: one does, or it is not known."""
+    saved: Mapping[str, SavedData] = field(default_factory=dict)
+    """By preset."""
+    data_change: DataChange | None = None
+    """The last one: what its servers came back without is what was asked for."""
     ledger_run: int | None = None
     """The last number that a run of the `ledger` load was given."""
     version: int = 0

@@ -32,6 +32,7 @@ from replexplorer.engine.change.controls import Controls, unmet
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.restore import Consent, Restorer
 from replexplorer.engine.change.roles import RoleChanges
+from replexplorer.engine.change.saved_data import SavedStates
 from replexplorer.engine.console import Console
 from replexplorer.engine.experiment.restore_guard import finish_killed
 from replexplorer.engine.experiment.stack_api import StackApi
@@ -150,8 +151,9 @@ class Session:
         self._picture = TickMaker(
             self.state, self.driving, self.load, self.event_log, self.monitor, self.predictor
         )
+        saved = SavedStates(self.controls, faults, self.restorer)
         self.console = Console(
-            self.controls, self.driving, faults, self.roles, self.restorer, self.rig, self._share_mark
+            self.controls, self.driving, faults, self.roles, self.restorer, self.rig, saved, self._share_mark
         )
         self.monitor.on_remade = self.console.forget
         self.recording = Recording(outside.recorder, partial(self.event_log.tell, Severity.WARN))

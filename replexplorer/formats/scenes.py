@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs.names import KnobName, Place, Value, find, parse_value
+from replexplorer.core.knobs.names import Knob, KnobName, Place, Value, find, parse_value
 from replexplorer.core.text import closest
 from replexplorer.core.topology import is_pair
 from replexplorer.formats.files import TomlFile, whole_file
@@ -37,6 +37,8 @@ class _SceneFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     title: str = ""
+    whole: bool = False
+    data: bool = False
     knobs: Annotated[dict[str, Any], Field(min_length=1)]
     """Each value is checked by what its knob takes."""
 
@@ -51,7 +53,24 @@ class Scene:
     file: Path
     knobs: Mapping[str, Value]
     """Written key (`rtt`, `rtt@db3`) to a value in the knob's own unit."""
+    whole: bool = False
+    """It has all knobs: a state to return to, without any fault."""
+    data: bool = False
+    """The rows of all nodes were saved with it, by a stack."""
+    data_bytes: int | None = None
+    """Of its rows; None where this stack has none."""
+    data_age_s: float | None = None
     error: str | None = None
+
+    @property
+    def holds(self) -> str:
+        """`all knobs, 240 MB of rows 5 min old`."""
+        knobs = f"{len(self.knobs)} knob{'' if len(self.knobs) == 1 else 's'}"
+        words = "all knobs" if self.whole else knobs
+        if self.data_bytes is not None:
+            age_min = (self.data_age_s or 0) / 60
+            return f"{words}, {self.data_bytes / 1e6:,.0f} MB of rows {age_min:,.0f} min old"
+        return f"{words}, its rows are not in this stack" if self.data else words
 
     def assignments(self) -> tuple[str, ...]:
         """The scene as `KEY=VALUE` texts, in the file's order."""
@@ -72,7 +91,7 @@ def _own(file: Path) -> Scene:
     try:
         return read_scene(file)
     except UsageError as error:
-        return Scene(file.stem, "", "user", file, {}, str(error))
+        return Scene(file.stem, "", "user", file, {}, error=str(error))
 
 
 def find_scene(name: str, user_directory: Path) -> Scene:
@@ -87,8 +106,25 @@ def find_scene(name: str, user_directory: Path) -> Scene:
 
 
 def scene_texts(name: str) -> tuple[str, ...]:
-    """A scene's `KEY=VALUE` texts; raises UsageError."""
-    return find_scene(name, scenes_directory()).assignments()
+    """A scene's `KEY=VALUE` texts, of a whole one what it turns, so that a sweep can turn others; raises
+    UsageError."""
+    scene = find_scene(name, scenes_directory())
+    kept = turned(scene.knobs) if scene.whole else scene.knobs
+    return replace(scene, knobs={key: scene.knobs[key] for key in scene.knobs if key in kept}).assignments()
+
+
+def turned(written: Mapping[str, Value]) -> set[str]:
+    """Written keys of what is not at its default, of all replicas where one is not; of all where everything
+    is at its default: a scene that takes all back."""
+    found = {key for key, value in written.items() if value != _knob(key).default}
+    everywhere = {_knob(key).key for key in found if _knob(key).place is Place.REPLICAS and not is_pair(key)}
+    return found | {key for key in written if _knob(key).key in everywhere and not is_pair(key)} or set(
+        written
+    )
+
+
+def _knob(written: str) -> Knob:
+    return find(written.partition("@")[0])
 
 
 def read_scene(file: Path) -> Scene:
@@ -104,7 +140,7 @@ def read_scene(file: Path) -> Scene:
             knobs[f"{knob.key}{at}{node.strip()}"] = parse_value(knob, text)
         except UsageError as error:
             raise toml.wrong(("knobs", written), error.message, error.hint) from None
-    return Scene(file.stem, content.title, "user", file, knobs)
+    return Scene(file.stem, content.title, "user", file, knobs, content.whole, content.data)
 
 
 def scene_keys(requested: Mapping[KnobName, Value]) -> dict[str, Value]:
@@ -120,25 +156,28 @@ def scene_keys(requested: Mapping[KnobName, Value]) -> dict[str, Value]:
     return written
 
 
-def save_scene(name: str, title: str, knobs: Mapping[str, Value], user_directory: Path) -> tuple[Path, bool]:
-    """Write the user's scene whole or not at all; answers its file and whether it replaced one.
-
-    Raises UsageError when the name is not usable.
-    """
+def own_file(name: str, user_directory: Path) -> Path:
+    """Where the user's scene of this name is, or is to be; raises UsageError when the name is not usable."""
     if name in SHIPPED:
         raise UsageError(f"the preset {name!r} ships with replexplorer", "choose another name")
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is not a name for a preset", "use a-z, 0-9, - and _, at most 40 characters"
         )
-    file = user_directory / f"{name}.toml"
-    replaced = file.exists()
-    lines = [f"title = {_written(title)}", "", "[knobs]"]
-    for key, value in knobs.items():
+    return user_directory / f"{name}.toml"
+
+
+def save_scene(scene: Scene) -> bool:
+    """Write the user's scene whole or not at all; answers whether it replaced one."""
+    replaced = scene.file.exists()
+    lines = [f"title = {_written(scene.title)}"]
+    lines += [f"{key} = true" for key in ("whole", "data") if getattr(scene, key)]
+    lines += ["", "[knobs]"]
+    for key, value in scene.knobs.items():
         lines.append(f"{key if '@' not in key else _written(key)} = {_written(value)}")
-    with whole_file(file, parents=True) as stream:
+    with whole_file(scene.file, parents=True) as stream:
         stream.write("\n".join(lines) + "\n")
-    return file, replaced
+    return replaced
 
 
 def shipped_directory() -> Path:

@@ -14,8 +14,7 @@ from replexplorer.core.experiment.sweep_result import Swept
 from replexplorer.engine.experiment.matrix import run_of
 from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.experiment.sweep import SweepRun
-from replexplorer.formats import paths
-from replexplorer.formats.scenes import find_scene
+from replexplorer.formats.scenes import scene_texts
 
 if TYPE_CHECKING:
     from replexplorer.engine.console import Console
@@ -75,10 +74,7 @@ class ExperimentControl:
 
     def read_sweep(self) -> Sweep:
         """The sweep of the typed line; raises UsageError."""
-        directory = paths.scenes_directory()
-        return read_sweep(
-            self.line, _live(self.console).parse, lambda name: find_scene(name, directory).assignments()
-        )
+        return read_sweep(self.line, _live(self.console).parse, scene_texts)
 
     def start(self, experiment: NamedExperiment, *, quick: bool = False) -> asyncio.Task[None]:
         """Run it behind the dashboard."""

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +83,10 @@ class World:
         """What sweeps and matrices have found."""
         self.recorder: FakeRecorder | None = None
         """Where sessions are recorded; None: they are not."""
+        self.copies: dict[str, dict[str, bool]] = {}
+        """Saved data by its name: which servers had ended."""
+        self.restored: dict[str, str] = {}
+        """Copies that were set back, by mark."""
         self.sqls: list[FakeSql] = []
         self.loads: list[FakeLoadProcess] = []
         self.boot_roles: BootRoles | None = None
@@ -353,6 +357,7 @@ class World:
             VirtualClock(),
             record,
             self.journals,
+            snapshots=FakeSnapshots(self),
             client_logs=self.client_logs,
         )
 
@@ -452,6 +457,32 @@ class FakeProcess:
         if not server.running:
             raise StackUnavailable("the server has ended")
         return CpuUsed(str(server.started_s), CPU_A_COMMIT_S * self._world.primary.commits)
+
+
+class FakeSnapshots:
+    """`ports.Snapshots` over the world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def save_data(self) -> tuple[str, int]:
+        """See `ports.Snapshots`."""
+        name = f"copy {len(self._world.copies) + 1}"
+        self._world.copies[name] = {node: not each.running for node, each in self._world.servers.items()}
+        return name, 100
+
+    async def restore_data(self, copy: str, mark: str) -> None:
+        """See `ports.Snapshots`."""
+        assert not any(server.running for server in self._world.servers.values())
+        self._world.restored[mark] = copy
+
+    async def was_restored(self, mark: str) -> bool:
+        """See `ports.Snapshots`."""
+        return mark in self._world.restored
+
+    async def keep_data(self, copies: Collection[str]) -> None:
+        """See `ports.Snapshots`."""
+        self._world.copies = {name: self._world.copies[name] for name in copies}
 
 
 class FakeProvider:

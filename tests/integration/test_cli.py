@@ -130,6 +130,28 @@ def test_a_scene_is_saved_and_applied(shell: Shell) -> None:
     assert "of a test" in shell.run_here("scene", "list", code=0)[0]
 
 
+@pytest.mark.usefixtures("at_rest")
+def test_rows_come_back_with_a_preset_also_where_its_app_is_killed(shell: Shell) -> None:
+    shell.run("load", "workload=insert", "--duration", "2s", code=0)
+    shell.run("preset", "save", "monday", "--data", code=0)
+    had = [node.gtid_executed for node in shell.status().nodes]
+    shell.run_here("set", "sync_binlog=0", "rtt=20", code=0)
+    shell.run("load", "workload=insert", "--duration", "2s", code=0)
+    shell.run_here("fault", "inject", "kill@db2", code=0)
+    with shell.started("preset", "apply", "monday") as applying:
+        applying.until_said("copying", within_s=60)
+        applying.send_signal(signal.SIGKILL)
+    assert "preset apply monday is done" in shell.run("up", code=0).stderr
+    status = shell.status()
+    assert [node.gtid_executed for node in status.nodes] == had
+    assert (status.faults, status.knobs["sync_binlog"].effective) == ([], 1)
+    assert shell.json("check", "--rows", "replexplorer.sbtest1").verdict == "alike"
+    shell.run("status", "--check", code=0)
+    assert "MB of rows" in shell.run_here("preset", "list", code=0)[0]
+    shell.run_here("preset", "remove", "monday", code=0)
+    assert "monday" not in shell.run_here("preset", "list", code=0)[0]
+
+
 def test_dsn_logs_in_by_both_ways(shell: Shell) -> None:
     for words in (
         ["dsn"],

@@ -236,6 +236,7 @@ REFUSED: list[tuple[Observed, dict[str, Value]]] = [
     (observed(), {"jitter@db2": 21.0, "delay_to_primary@db2": 40.0}),
     (ALONE, {"sync_relay_log@db3": 1}),
     (ALONE, {"semi_sync": "on"}),
+    (replace(ALONE, late={"db2": "", "db3": ""}), {"semi_sync": "on"}),
     (WITHOUT_DB2, {"semi_sync": "on", "semi_sync_replicas": 2}),
     (replace(observed(), impossible=SHIM), {"fsync_delay": 2.0, "sync_binlog": 0}),
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replexplorer.cli.knobs import turned
 from replexplorer.core.knobs.names import (
     KnobName,
     defaults,
@@ -13,7 +12,17 @@ from replexplorer.core.knobs.names import (
     parse_name,
 )
 from replexplorer.core.topology import SOURCE, Roster, new_roster
-from replexplorer.formats.scenes import SHIPPED, find_scene, load_scenes, read_scene, save_scene, scene_keys
+from replexplorer.formats.scenes import (
+    SHIPPED,
+    Scene,
+    find_scene,
+    load_scenes,
+    own_file,
+    read_scene,
+    save_scene,
+    scene_keys,
+    turned,
+)
 from tests.known import refused
 
 REPLICAS = ("db2", "db3")
@@ -37,7 +46,7 @@ def test_a_shipped_mode_is_the_published_one(tmp_path: Path) -> None:
 
 
 def test_the_four_modes_are_listed_before_the_users_own(tmp_path: Path) -> None:
-    save_scene("zoo", "", {"rtt": 85.0}, tmp_path)
+    save_scene(Scene("zoo", "", "user", tmp_path / "zoo.toml", {"rtt": 85.0}))
     (tmp_path / "broken.toml").write_text("[knobs]\nrtt = 'abc'\n")
     found = load_scenes(tmp_path)
     assert [scene.name for scene in found if scene.error is None] == [*SHIPPED, "zoo"]
@@ -51,13 +60,14 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
         KnobName("rtt", "db2"): 85.5,
         KnobName("semi_sync", SOURCE): "on",
     }
-    file, replaced = save_scene("mine", 'with "quotes" and \\', scene_keys(requested), tmp_path)
-    assert not replaced
+    knobs, file = scene_keys(requested), own_file("mine", tmp_path)
+    wrote = Scene("mine", 'with "quotes" and \\', "user", file, knobs, whole=True)
+    assert not save_scene(wrote)
     scene = find_scene("mine", tmp_path)
-    assert scene.title == 'with "quotes" and \\'
+    assert (scene, scene.holds) == (wrote, "all knobs")
     texts = [parse_assignment(text, new_roster(2)) for text in scene.assignments()]
     assert desired_of(texts) == requested
-    assert save_scene("mine", "", scene.knobs, tmp_path) == (file, True)
+    assert save_scene(scene)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
@@ -124,14 +134,13 @@ def test_an_unknown_scene_gets_a_suggestion(tmp_path: Path) -> None:
     assert "unknown preset" in refused(find_scene, "../../etc/passwd", tmp_path)
 
 
-def test_an_unusable_name_writes_nothing(tmp_path: Path) -> None:
+def test_an_unusable_name_is_refused(tmp_path: Path) -> None:
     for name in ("none", "Bad Name", "", "../up", "a" * 41):
-        assert refused(save_scene, name, "", {"rtt": 1.0}, tmp_path / "scenes")
-        assert list(tmp_path.iterdir()) == []
+        assert refused(own_file, name, tmp_path / "scenes")
 
 
-def test_a_scene_keeps_what_is_not_at_its_default_and_all_replicas_of_a_knob_that_one_has() -> None:
-    """It kept every knob, so that `sweep scene=none,mine` was refused beside any other knob."""
+def test_a_sweep_turns_of_a_whole_scene_what_is_not_at_its_default_on_all_replicas_where_one_has_it() -> None:
+    """It turned every knob, so that `sweep scene=none,mine` was refused beside any other knob."""
     at_rest = {"sync_binlog": 1, "sync_binlog@db2": 1, "rtt@db2": 0.0, "rtt@db3": 0.0}
     assert turned(at_rest) == set(at_rest)
     assert turned(at_rest | {"sync_binlog": 0}) == {"sync_binlog"}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import replexplorer
 from replexplorer.adapters import secrets
-from replexplorer.adapters.docker import hosts, images, inventory, load
+from replexplorer.adapters.docker import hosts, images, inventory, load, snapshots
 from replexplorer.adapters.docker.client import archive, connect
 from replexplorer.adapters.docker.hosts import HERE, Daemons, address_of, manager_of
 from replexplorer.adapters.docker.images import image_id
@@ -139,6 +139,7 @@ class Builder:
         return created
 
     def _up(self, options: UpOptions) -> bool:
+        self.daemons.every(lambda host, client: snapshots.finish(client, self.stack))
         found = self._take()
         created = not found.containers
         system, flavor = self._check_system(options, found)

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from replexplorer.adapters.docker import snapshots
 from replexplorer.adapters.docker.inventory import ROLE, STACK, Container, containers
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.server.counters import CpuUsed
@@ -151,6 +152,11 @@ class ServerContainer:
             if found.state == "paused":
                 client.unpause(found.id)
             elif found.state in _ENDED:
+                if snapshots.is_under_way(client, self._stack.name):
+                    raise StackUnavailable(
+                        "the rows of a preset are being copied",
+                        "run `replexplorer up` if that was interrupted",
+                    )
                 sidecar = self._container(client, "sidecar")
                 if sidecar is None or not sidecar.running:  # it has the server's network
                     raise StackUnavailable(

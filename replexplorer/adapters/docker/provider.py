@@ -16,7 +16,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.adapters import client_logs, secrets
-from replexplorer.adapters.docker import execs, hosts, inventory
+from replexplorer.adapters.docker import execs, hosts, inventory, snapshots
 from replexplorer.adapters.docker.client import client, spoken
 from replexplorer.adapters.docker.hosts import Daemons, Placement
 from replexplorer.adapters.docker.process import ServerContainer
@@ -86,6 +86,11 @@ class DockerProvider:
         if self._daemons.placement is None:
             raise StackUnavailable(f"stack {self.name} is on this machine", "run `replexplorer up`")
         return self._daemons.placement
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether its nodes are on named hosts."""
+        return self._daemons.placement is not None
 
     @property
     def accounts_file(self) -> Path:
@@ -201,6 +206,31 @@ class DockerProvider:
             daemons.each(put)
 
         await self._call(work)
+
+    async def save_data(self) -> tuple[str, int]:
+        """See `ports.Snapshots`."""
+        return await self._alone(lambda client: snapshots.save(client, self.name))
+
+    async def restore_data(self, copy: str, mark: str) -> None:
+        """See `ports.Snapshots`."""
+        await self._alone(lambda client: snapshots.restore(client, self.name, copy, mark))
+
+    async def was_restored(self, mark: str) -> bool:
+        """See `ports.Snapshots`."""
+        return await self._alone(lambda client: snapshots.was_restored(client, self.name, mark))
+
+    async def keep_data(self, copies: Collection[str]) -> None:
+        """See `ports.Snapshots`."""
+        await self._alone(lambda client: snapshots.keep(client, self.name, copies))
+
+    async def _alone(self, work: Callable[[Any], T]) -> T:
+        """Do work on this machine while no `up` or `down` works on the stack."""
+
+        def run(daemons: Daemons) -> T:
+            with self._lock(lambda *_: None):
+                return daemons.ask(hosts.HERE, work)
+
+        return await self._call(run)
 
     async def down(self, report: Reporter | None = None) -> int:
         """Remove all that carries this stack's label; answers how many things went. Raises StackUnavailable

@@ -517,10 +517,11 @@ class _Planner:
         if len(up) < needed and not self._is_on:
             away = [node for node in replicas if node not in up]
             follow = all(node in detached for node in away)
-            state = "follows no source" if follow else "is down"
-            mends = (
-                f"`replexplorer role rejoin {away[0]}` brings it back" if follow else self.observed.mended_by
-            )
+            state, mends = "is down", self.observed.mended_by
+            if follow:
+                state, mends = "follows no source", f"`replexplorer role rejoin {away[0]}` brings it back"
+            elif set(away) <= self.observed.late.keys():
+                state, mends = "did not answer in time", "try again"
             missing = f"{', '.join(away)} {state}"
             raise StackUnavailable(
                 f"semi_sync=on needs {needed} replica{'s' if needed > 1 else ''}, and {missing}", mends

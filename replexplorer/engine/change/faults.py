@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
@@ -185,7 +186,7 @@ class Faults:
         title, lost = f"fault {fault}", tuple[str, ...]()
         self._report(f"injecting {fault}")
         try:
-            async with self._marked(title):
+            async with self.marked(title):
                 if request.kind.only_turns_knobs:
                     await self._state.exposures.look_before_failure()
                 if desired:
@@ -202,7 +203,7 @@ class Faults:
         return Injected(fault, lost)
 
     @asynccontextmanager
-    async def _marked(self, title: str) -> AsyncIterator[None]:
+    async def marked(self, title: str) -> AsyncIterator[None]:
         """A change with a mark and an epoch of its own."""
         mark = self._event_log.begin_change(title)
         try:
@@ -352,7 +353,7 @@ class Faults:
         # Room on a disk first: without it a server may not start.
         for fault in sorted(faults, key=lambda fault: (fault.kind != "disk_full", -fault.number)):
             comeback: Comeback | None = None
-            async with self._marked(f"{_UNDO}{fault}"):
+            async with self.marked(f"{_UNDO}{fault}"):
                 if fault.node in self._fleet.members:  # else it went with its node
                     self._report(f"clearing {fault}")
                     comeback = await self._take_back(fault)
@@ -395,6 +396,7 @@ class Faults:
         a fault has ended, which is judged when that is cleared, or was."""
         await self._state.read_document()
         is_known = node in self._judged or any(each.node == node for each in self._state.faults)
+        is_known = is_known or await self._was_asked_for(node)
         self._judged.discard(node)
         if is_known or self._fleet.system.is_group:
             known = self._fleet.member(node).capabilities
@@ -403,6 +405,15 @@ class Faults:
             return ()
         found = await self._judge(Return(self._state, node, Had()))
         return () if found is None else found.words(self._fleet.outside.provider.name)
+
+    async def _was_asked_for(self, node: str) -> bool:
+        """Whether a server was started where somebody saved all rows, or set them back."""
+        change = self._state.requested.data_change
+        age_s = await self._fleet.outside.provider.server_age_s(node) if change else None
+        if change is None or age_s is None:
+            return False
+        started_s = self._controls.clock.wall() - age_s
+        return change.began_s <= started_s <= (change.ended_s or inf)
 
     async def _judge(self, returning: Return) -> Comeback | None:
         """What a server that runs again came back without; told in the log."""
@@ -460,6 +471,14 @@ class Faults:
             await member.run(statement)
 
     # -- the record
+
+    async def drop(self) -> None:
+        """Forget all, for every server's data are replaced: ends what neither a restart nor a knob ends, and
+        judges nothing."""
+        for fault in self._state.requested.faults:
+            if fault.kind in ("disk_stall", "disk_full", FLAP_FAULT) and fault.node in self._fleet.members:
+                await self._put(fault, on=False)
+            await self._forget(fault)
 
     async def forget_over(self) -> None:
         """Drop the records of faults that were seen to be over: a later failure of the same node is none of

@@ -47,6 +47,8 @@ class Restorer:
     """Somebody is there to be asked."""
     _finish_killed: Callable[[], Awaitable[tuple[str, ...]]]
     """Restores what a killed experiment changed, and says what."""
+    settle_data: Callable[[], Awaitable[list[str]]] = field(init=False)
+    """Notes what became of a change of all rows that is under way, and says it."""
     created: bool = False
     """Whether this session made the stack."""
     repaired: tuple[str, ...] = ()
@@ -163,9 +165,10 @@ class Restorer:
         if shared := state.for_joined(raised.joined):
             await self._controls.request(shared)
             await state.look_at_links()  # as they are asked for now
+        over = await self.settle_data()
         settled = await self._roles.settle()
         await self._roles.seed(raised.to_copy, report)
-        over = [settled] if settled else []
+        over += [settled] if settled else []
         for node in raised.restarted:
             over += await self._faults.came_back(node)
         for cleared in await self._faults.clear():

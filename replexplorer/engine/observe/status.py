@@ -53,6 +53,7 @@ async def take_status(state: StackState) -> Status:
         await asyncio.gather(
             state.exposures.look_until_known(), *(_look_how_late(state, each) for each in replicas)
         )
+    copies = [each.bytes for each in state.requested.saved.values()]
     oldest_commit_s = await _oldest_commit_s(state)
     nobody: Mapping[str, Value] | None = {} if state.driver_is_known else None
     nodes = await state.in_full()
@@ -72,7 +73,7 @@ async def take_status(state: StackState) -> Status:
         ),
         disks=tuple(state.disks.values()),
         load=DrivenLoad.of(state.driver, state.driver.load if state.driver is not None else nobody),
-        footprint_bytes=None if None in sizes else sum(size or 0 for size in sizes),
+        footprint_bytes=None if None in sizes else sum(size or 0 for size in (*sizes, *copies)),
         knobs=state.views(),
         faults=state.faults,
         interrupted=await _interrupted(state),

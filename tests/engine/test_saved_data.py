@@ -1,0 +1,70 @@
+"""Rows that are saved with all that is requested, and a stack that returns to them."""
+
+from __future__ import annotations
+
+from unittest.mock import AsyncMock
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.fault import parse_fault
+from replexplorer.engine.session import Session
+from tests.fakes.world import World
+from tests.turning import turn
+
+
+async def test_a_stack_returns_to_what_was_saved_whatever_was_done_to_it(
+    world: World, session: Session
+) -> None:
+    await turn(session, "sync_binlog=0", "rtt=20")
+    saved = await session.console.save_data("monday")
+    assert world.copies == {saved.copy: {"db1": True, "db2": True}}, "all servers had ended"
+    await turn(session, "sync_binlog=1", "rtt=85", "semi_sync=on")
+    for fault in ("disk_full@db1", "kill@db2"):
+        await session.console.inject(parse_fault(fault, session.fleet.roster))
+
+    await session.console.restore_data("monday")
+    assert [*world.restored.values()] == [saved.copy]
+    status = await session.status()
+    assert (status.state, status.faults) == ("up", ())
+    found = {str(name): view.effective for name, view in status.knobs.items()}
+    assert (found["sync_binlog"], found["rtt@db2"], found["semi_sync"]) == (0, 20, "off")
+    assert await session.console.saved.forget("monday")
+    assert world.copies == {}
+
+
+async def test_it_is_refused_where_it_would_take_from_others_or_cannot_be(world: World) -> None:
+    async with world.attached() as session:
+        saved = await session.console.save_data("monday")
+        world.changes.clear()
+        for sidecar in world.sidecars.values():
+            sidecar.free_bytes, sidecar.footprint_bytes = (11 << 30) + 1, 1 << 30
+        with pytest.raises(StackUnavailable, match=r"takes 2,147 MB: 11,811 MB are free"):
+            await session.console.save_data("tuesday")
+        with pytest.raises(UsageError, match="tuesday has rows of no node here"):
+            await session.console.restore_data("tuesday")
+        world.grow()
+        await session.fleet.discover()
+        with pytest.raises(UsageError, match="rows of db1, db2 here, where the nodes are db1, db2, db3"):
+            await session.console.restore_data("monday")
+    async with world.started(), world.attached() as other:
+        with pytest.raises(StackUnavailable, match="drives a load: end it first"):
+            await other.console.restore_data("monday")
+    assert (world.restored, [*world.copies]) == ({}, [saved.copy])
+
+
+async def test_one_that_was_killed_before_anything_was_set_back_is_said_so_and_keeps_what_is_requested(
+    world: World, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await session.console.save_data("monday")
+    await turn(session, "sync_binlog=0")
+    killed = AsyncMock(side_effect=StackUnavailable("killed"))
+    monkeypatch.setattr(session.outside.snapshots, "restore_data", killed)
+    monkeypatch.setattr(session.restorer, "bring_up", killed)
+    with pytest.raises(StackUnavailable, match="killed"):
+        await session.console.restore_data("monday")
+    async with world.attached("up") as up:
+        await up.up(lambda *_: None)
+        said = "preset apply monday was interrupted and has changed nothing: run it again"
+        assert said in up.restorer.repaired
+        assert world.primary.variables["sync_binlog"] == "0"
