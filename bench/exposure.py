@@ -159,7 +159,7 @@ async def cut(session: Session, kind: str, mode: tuple[int, int], rtt_ms: int, l
         if kind == "power_cut":
             survivor = source
             await rig.clear("power_cut")
-        ledger = await rig.reckon(survivor)
+        ledger = await rig.count_losses(survivor)
         told_s = sorted(
             us / 1e6 for each in (await rig.load.client_log()).clients.values() for us in each.acknowledged_us
         )

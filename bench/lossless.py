@@ -71,10 +71,10 @@ async def fail(session: Session, kind: str) -> Failure:
     if kind == FAILOVER:
         return await _fail_over(session, source, replica)
     await session.console.inject(parse_fault(kind, session.fleet.roster))
-    ours = await rig.reckon(replica, failed_at_s=session.outside.clock.monotonic())
+    ours = await rig.count_losses(replica, failed_at_s=session.outside.clock.monotonic())
     await session.console.clear()
     await until(session.status, holds=lambda status: status.state == "up", within_s=READY_WITHIN_S)
-    return Failure(kind, ours, await rig.reckon(source))
+    return Failure(kind, ours, await rig.count_losses(source))
 
 
 async def _fail_over(session: Session, source: str, replica: str) -> Failure:
@@ -86,12 +86,12 @@ async def _fail_over(session: Session, source: str, replica: str) -> Failure:
     change = await rig.roles.failover(since_s=failed_at_s, anyway=True)
     assert (change.source_before, change.source) == (source, replica)
     await asyncio.sleep(WRITES_S)
-    ours = await rig.reckon(replica, failed_at_s=failed_at_s)
+    ours = await rig.count_losses(replica, failed_at_s=failed_at_s)
     await session.console.clear()
     joined = await rig.rejoin(source)
     await until(session.status, holds=lambda status: status.state == "up", within_s=READY_WITHIN_S)
     how = "copy" if any(step.name.startswith("copy ") for step in joined.steps) else "following"
-    return Failure(FAILOVER, ours, await rig.reckon(source), how)
+    return Failure(FAILOVER, ours, await rig.count_losses(source), how)
 
 
 async def _until_protected(session: Session) -> None:

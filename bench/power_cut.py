@@ -19,7 +19,7 @@ from bench.figure import Figure, Wanted, tell
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN
-from replexplorer.core.loss.ledger import LossLedger, reckon
+from replexplorer.core.loss.ledger import LossLedger, count_losses
 from replexplorer.core.server.gtid import Spans, gtid_count, subtract_gtids
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session
@@ -133,7 +133,7 @@ async def cut(session: Session, mode: Mode) -> Outcome:
     await _answers(session)
     executed = await ask(member.control, member.dialect.executed)
     rows = await ask(member.control, member.dialect.ledger_rows(log.run), deadline_s=STARTS_WITHIN_S)
-    ledger = reckon(
+    ledger = count_losses(
         log, {source: rows}, source, executed={source: executed}, failed_at_us=int(failed_at_s * 1e6)
     )
     logged = await _logged_rows(member, log.run, begins)

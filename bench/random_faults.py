@@ -148,7 +148,7 @@ async def _round(session: Session, drawn: Drawn) -> tuple[RoleChange, int, LossL
     for name in session.fleet.replica_names:
         given_up += (await console.rejoin(name)).rpo.commits or 0
     await _until_whole(session)
-    ledger = await rig.reckon(session.fleet.source_name, failed_at_s=failed_at_s)
+    ledger = await rig.count_losses(session.fleet.source_name, failed_at_s=failed_at_s)
     return change, given_up, ledger, await _differences(session)
 
 

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from replexplorer import __version__
@@ -299,9 +300,10 @@ def _number(
     text: str,
 ) -> float:
     """A number in one of these units, from `least` to `most`; for argparse."""
-    number, unit = re.fullmatch(r"(.*?)([a-z]*)", text.strip().lower(), re.DOTALL).groups()  # type: ignore[union-attr]
+    typed = text.strip().lower()
+    number = typed.rstrip(ascii_lowercase)
     try:
-        value = kind(number) * units[unit]
+        value = kind(number) * units[typed.removeprefix(number)]
     except (ValueError, KeyError):
         raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
     if not least <= value <= most or math.isinf(value):
@@ -359,7 +361,8 @@ def completing_parser(parser: argparse.ArgumentParser | None = None) -> argparse
     from argcomplete.completers import FilesCompleter
 
     parser = parser or build_parser()
-    for action in parser._actions:
+    actions: Sequence[Any] = parser._actions
+    for action in actions:
         what = action.metavar if isinstance(action.metavar, str) else ""
         if what == "NAME" and not action.option_strings:
             what = f"{parser.prog.split()[1]} NAME"
@@ -369,9 +372,9 @@ def completing_parser(parser: argparse.ArgumentParser | None = None) -> argparse
                 if " " in word:  # what is completed is one word
                     del action.choices[word]
         elif what in ("FILE", "DIR", "PATH"):
-            action.completer = FilesCompleter()  # type: ignore[attr-defined]
+            action.completer = FilesCompleter()
         elif action.choices is None:
-            action.completer = lambda prefix, what=what, **_: _words(what, prefix)  # type: ignore[attr-defined]
+            action.completer = lambda prefix, what=what, **_: _words(what, prefix)
     return parser
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
+import math
 import os
 import sys
 import time
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from replexplorer.cli.arguments import check_without_stack
 from replexplorer.cli.output import Output
 from replexplorer.cli.render import render_set
-from replexplorer.cli.stack import print_waits, told
+from replexplorer.cli.stack import check_asked, print_asked, print_waits
 from replexplorer.cli.wiring import outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
@@ -119,6 +120,7 @@ def attach(call: Call) -> int:
     from replexplorer.cli.entry import run_async
 
     args, shows = call.args, is_wanted(call)
+    check_asked(call)
     if args.set and not args.allow_changes:
         raise UsageError(
             "--set changes the servers' settings", "add --allow-changes; they are undone at the end"
@@ -142,10 +144,10 @@ def attach(call: Call) -> int:
 
 
 def is_wanted(call: Call) -> bool:
-    """Whether `attach` opens the dashboard: on a terminal, unless a document, the waits or a change is asked
-    for."""
+    """Whether `attach` opens the dashboard: on a terminal, unless something is to be printed or changed."""
     args = call.args
-    return not (args.json or args.set or args.waits) and sys.stdout.isatty() and sys.stdin.isatty()
+    prints = args.json or args.waits or args.check or args.format or args.lag < math.inf
+    return not (prints or args.set) and sys.stdout.isatty() and sys.stdin.isatty()
 
 
 def _dashboard(call: Call, servers: AttachedProvider) -> int:
@@ -201,12 +203,12 @@ async def _session(
 
 
 async def watch(call: Call, servers: AttachedProvider) -> int:
-    """Print the state once, or what sessions wait for; exit code 4 when a server is down."""
+    """Print the state once as it is asked for, or what sessions wait for; the exit code is `status`'s."""
     async with _session(call, servers) as session:
         if call.args.waits:
             return await print_waits(call, session)
         document = await session.status()
-    return told(call, replace(document, is_ours=False))
+    return print_asked(call, replace(document, is_ours=False))
 
 
 # -- changing

@@ -91,7 +91,7 @@ async def load(call: Call) -> int:
                 ended = error  # what was measured until then is reported first
         if not isinstance(ended, asyncio.CancelledError) and load.settings and load.settings.ledger:
             try:
-                ledger = await session.rig.reckon(session.fleet.source_name)
+                ledger = await session.rig.count_losses(session.fleet.source_name)
             except ReplexplorerError as error:
                 console.warn(f"the rows could not be compared with the client log: {error}")
     report = load_report(

@@ -199,6 +199,7 @@ def _node_row(node: NodeView) -> tuple[str, ...]:
 def _link_words(link: LinkView) -> str:
     flap = link.flap_now
     bandwidth = link.bandwidth_bps
+    wrong = "NOT AS ASKED" if link.fault == link.contradiction else f"FAULT: {link.fault}"
     parts = [
         f"{link.a} <-> {link.b}: asked {_ms(link.rtt_asked_ms)}, "
         f"{_measured(link.rtt_measured_ms, 1)} (bare path {_ms(link.rtt_base_ms, 2)})",
@@ -214,7 +215,7 @@ def _link_words(link: LinkView) -> str:
         format_value(BY_KEY[keys.BANDWIDTH], bandwidth) if bandwidth else "",
         link.backend or "backend unknown",
         f"dropped {_shown(link.dropped)}",
-        f"FAULT: {link.fault}" if link.fault else "",
+        wrong if link.fault else "",
     ]
     return ", ".join(filter(None, parts))
 

@@ -117,16 +117,28 @@ async def down(call: Call) -> int:
 
 async def status(call: Call) -> int:
     """The stack as it is now; exit code 4 when a node is down, and where what is checked is not known."""
+    check_asked(call)
+    if call.args.waits:
+        async with attached(call, "status") as session:
+            return await print_waits(call, session)
+    async with composed(call, "status") as session:
+        found = await session.status()
+    return print_asked(call, found)
+
+
+def check_asked(call: Call) -> None:
+    """Refuse flags that exclude each other; raises UsageError."""
     args = call.args
     if args.format and args.json:
         raise UsageError(f"--json and --format {args.format} are two formats", "leave one of them out")
     if args.waits and args.lag < math.inf:
         raise UsageError("--waits shows no lag", "leave --lag or --waits out")
-    if args.waits:
-        async with attached(call, "status") as session:
-            return await print_waits(call, session)
-    async with composed(call, "status") as session:
-        found = await session.status()
+
+
+def print_asked(call: Call, found: Status) -> int:
+    """Print what is asked of it: whether it is whole, its metrics, or all for people, and what is down, of a
+    stack of ours with the verb that repairs it; answers the exit code."""
+    args, console = call.args, call.console
 
     def metrics() -> str:
         """As Prometheus reads them."""
@@ -135,27 +147,21 @@ async def status(call: Call) -> int:
 
         return exposition(plain(found))
 
-    text = metrics if args.format else None
-    if not args.check and args.lag == math.inf:
-        return told(call, found, text)
-    whole = wholeness(found.nodes, found.protection, found.stack, args.lag)
-    call.console.deliver(found, text or (lambda: whole.words))
-    return 1 if whole.failed else StackUnavailable.exit_code if whole.unknown else 0
-
-
-def told(call: Call, found: Status, text: Callable[[], str] | None = None) -> int:
-    """Print it, for people unless another `text` is given, and what is down, of a stack of ours with the verb
-    that mends it; answers the exit code."""
-    print_status(call, found, text)
+    if args.check or args.lag < math.inf:
+        stack = found.stack if found.is_ours else None
+        whole = wholeness(found.nodes, found.protection, stack, args.lag)
+        console.deliver(found, metrics if args.format else lambda: whole.words)
+        return 1 if whole.failed else StackUnavailable.exit_code if whole.unknown else 0
+    print_status(call, found, metrics if args.format else None)
     down_nodes = [node.name for node in found.nodes if not node.reachable]
     for host in found.hosts:
         if host.fault is not None:
-            call.console.narrate(f"the host {host.name} ({', '.join(host.nodes)}) is away: {host.fault}")
+            console.narrate(f"the host {host.name} ({', '.join(host.nodes)}) is away: {host.fault}")
     if found.state == "starting":
-        call.console.narrate("the servers are starting: `replexplorer up` waits for them")
+        console.narrate("the servers are starting: `replexplorer up` waits for them")
     elif down_nodes:
         remedy = ": `replexplorer up` brings them back" if found.is_ours else ""
-        call.console.narrate(f"down: {', '.join(down_nodes)}{remedy}")
+        console.narrate(f"down: {', '.join(down_nodes)}{remedy}")
     return StackUnavailable.exit_code if down_nodes else 0
 
 

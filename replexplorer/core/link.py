@@ -393,6 +393,11 @@ class LinkView:
         return None if is_pair(self.replica) else self.replica
 
     @property
+    def contradiction(self) -> str | None:
+        """What its measured round trip says against the one that was asked for, in words."""
+        return contradiction(self.settings, self.rtt_measured_ms, self.rtt_base_ms)
+
+    @property
     def jitter_ms(self) -> float | None:
         """In force; null while that is not known."""
         return None if self.values is None else float(self.values[keys.JITTER])

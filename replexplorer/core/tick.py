@@ -20,7 +20,7 @@ from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure
-from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.node_view import NodeView, lag_s_of
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.system import DEFAULT, system_of
@@ -79,6 +79,11 @@ class Tick:
     def replicas(self) -> tuple[NodeView, ...]:
         """All nodes but the source."""
         return tuple(node for node in self.nodes if node != self.source)
+
+    @property
+    def lags_s(self) -> dict[str, float | None]:
+        """How far each replica is behind, in seconds, by its name."""
+        return {node.name: lag_s_of(self.truth, node) for node in self.replicas}
 
     def applier(self, node: str) -> ReplicaTruth | None:
         """How far a replica is behind and how fast it follows; None where nothing says."""

@@ -30,11 +30,12 @@ _LOSSES: Final = tuple(f"{kind}{part}" for kind in FAILURES for part in _PARTS)
 
 CSV_COLUMNS: Final = (
     "at_s", "time_utc", "stack_state", "protection", "unprotected", "rtt_asked_ms", "rtt_measured_ms",
-    "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_ms", *_LOSSES, *LOAD_COLUMNS, "mark", "event",
+    "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_s", *_LOSSES, *LOAD_COLUMNS, "mark", "event",
 )  # fmt: skip
 """What a row of the CSV holds; `at_s` counts from the first row, `unprotected` from the session's beginning;
 `process_dies`, `power_cut` and `source_lost` are commits that such a failure would have lost, each with its
-bounds and the age of the oldest; the load's are the fields of `LoadView`."""
+bounds and the age of the oldest; `lag_s` is of the replica that is farthest behind; the load's are the fields
+of `LoadView`."""
 _FORMULA: Final = ("=", "+", "-", "@")
 """A spreadsheet calculates a text that begins so."""
 _VERDICT: Final = (
@@ -83,7 +84,7 @@ def _figures(tick: Tick, zero_s: float) -> dict[str, Any]:
         "fsync_measured_ms": disk.measured_ms if disk else None,
         "ceiling_tps": tick.ceiling.tps if tick.ceiling else None,
         "predicted_tps": tick.predicted.tps if tick.predicted else None,
-        "lag_ms": tick.truth.lag_ms if tick.truth else None,
+        "lag_s": max((lag_s for lag_s in tick.lags_s.values() if lag_s is not None), default=None),
     }
     row |= _losses(tick.exposure)
     if tick.load is not None:
@@ -122,7 +123,7 @@ def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict
             }  # fmt: skip
         histograms = {kind: getattr(tick.load, kind, None) for kind in HISTOGRAMS}
         shapes = {kind: None if each is None else each.to_wire() for kind, each in histograms.items()}
-        yield {"kind": "tick", **_figures(tick, zero_s), **shapes}
+        yield {"kind": "tick", **_figures(tick, zero_s), "lags_s": tick.lags_s, **shapes}
         epochs = tick.epochs
     for epoch in epochs:
         before, after = epoch.before or EpochSide(), epoch.after or EpochSide()
@@ -130,6 +131,7 @@ def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict
             "kind": "verdict", "number": epoch.number, "at_s": round(epoch.at_s - zero_s, 3),
             "change": epoch.title, **{name: getattr(epoch, name) for name in _VERDICT},
             "outage": asdict(after.outage) if after.outage else None,
+            "lag_before": before.lag and asdict(before.lag), "lag_after": after.lag and asdict(after.lag),
             "exposure_before": _losses(before.exposure), "exposure_after": _losses(after.exposure),
         }  # fmt: skip
 

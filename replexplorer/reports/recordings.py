@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import cycle
 from typing import Final, Literal
 
 from replexplorer import __version__
@@ -33,6 +34,7 @@ from replexplorer.core.knobs.names import KnobName, Value, format_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
 from replexplorer.core.server.exposure import FAILURES, Exposure
+from replexplorer.core.server.node_view import LATE_S
 from replexplorer.core.server.protection import ProtectionState, word_of
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
@@ -58,6 +60,7 @@ _CHARTS: Final = (
     )),
 )  # fmt: skip
 """A title and a unit, then of each line its name, its style and the point's figure."""
+_LATE_STYLES: Final = ("p95", "predicted", "p50", "p99")
 
 
 def session_report(
@@ -107,15 +110,24 @@ def session_report(
 def charts(
     points: Sequence[Point], marks: Iterable[tuple[float, int]], windows: Sequence[Window]
 ) -> Iterator[ReportChart]:
-    """TPS, latency, and what a failure would have lost, over the same seconds; marks are numbered."""
+    """TPS, latency, what a failure would have lost, and the lag of replicas that were late, over the same
+    seconds; marks are numbered."""
     numbered = [(at_s, str(number)) for at_s, number in marks]
-    for title, unit, lines in _CHARTS:
+    late = {name for point in points for name, lag_s in point.lags_s.items() if (lag_s or 0.0) >= LATE_S}
+    lags = [(name, style, name) for name, style in zip(sorted(late), cycle(_LATE_STYLES), strict=False)]
+    for title, unit, lines in (*_CHARTS, ("Lag", "seconds behind the source", lags)):
         series = [
-            Series(name, style, [(point.at_s, getattr(point, read)) for point in points])
+            Series(name, style, [(point.at_s, _figure(point, read)) for point in points])
             for name, style, read in lines
         ]
-        log = title != "At risk"
+        log = title in ("TPS", "Latency")
         yield ReportChart(partial(line_chart, title, unit, series, numbered, log=log, windows=windows))
+
+
+def _figure(point: Point, read: str) -> float | None:
+    """A replica's lag by its name, else what is called so."""
+    found: float | None = point.lags_s.get(read, getattr(point, read, None))
+    return found
 
 
 def _tables(last: Tick, origin_s: float, events: Sequence[Event]) -> Iterator[Block]:

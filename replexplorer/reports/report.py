@@ -161,7 +161,11 @@ def _table_text(table: ReportTable, columns: int | None) -> str:
     ]
     if not table.columns[-1].is_number:  # its cells can be folded
         widths[-1] = min(widths[-1], _LEAST_FOLDED)
-    while columns is not None and sum(widths[at] for at in kept) - _GAP > columns:
+
+    def is_too_wide() -> bool:
+        return columns is not None and sum(widths[at] for at in kept) - _GAP > columns
+
+    while is_too_wide():
         last = max(kept, key=lambda at: table.columns[at].rank)
         if not table.columns[last].rank:
             break
@@ -170,12 +174,7 @@ def _table_text(table: ReportTable, columns: int | None) -> str:
     heads = [_capitals(column) for column in shown]
     rows = [[row[at].upper() if row[at] == "deviates" else row[at] for at in kept] for row in table.rows]
     right = [at for at, column in enumerate(shown) if column.is_number]
-    if (
-        columns is not None
-        and len(kept) > 1
-        and not right
-        and sum(widths[at] for at in kept) - _GAP > columns
-    ):
+    if columns is not None and len(kept) > 1 and not right and is_too_wide():
         return _stacked(rows, widths[kept[0]], columns)
     fold = None if shown[-1].is_number else len(shown) - 1
     return text_table(rows, heads if any(heads) else (), right=right, fold=fold, columns=columns)

@@ -32,7 +32,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import LinkSettings, LinkView
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.loss.client_log import Attempts, RunLog
-from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.loss.ledger import count_losses
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RecoveryTime, RoleChange
@@ -485,7 +485,7 @@ class FakeFacade(Console):
             run.watch(ExperimentProgress(run.drill, number, step.text, 0.5, 9.0))
             await self._its_turn()
         log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
-        ledger = reckon(log, {"db1": {1: ((1, 7),)}}, "db1", executed={})
+        ledger = count_losses(log, {"db1": {1: ((1, 7),)}}, "db1", executed={})
         server, clients = "mysql 9.7.4", 8
         result = DrillResult(
             run.drill, clients, server=server, started_wall_s=WALL_S, quick=run.quick, ledger=ledger

@@ -61,7 +61,7 @@ async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvide
         await begin(session, *lossless, state=ProtectionState.PROTECTED)
         await inject(session, "kill")
         failed_at_s = session.outside.clock.monotonic()
-        ledger = await rig.reckon("db2", failed_at_s=failed_at_s)
+        ledger = await rig.count_losses("db2", failed_at_s=failed_at_s)
         assert (ledger.lost, ledger.failed, list(ledger.nodes)) == (0, 0, ["db2"])
         assert ledger.acknowledged >= ROWS
         assert ledger.unknown <= CLIENTS, "one row of each client was under way"
@@ -75,7 +75,7 @@ async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvide
         await mended(session, live)
         after = await acknowledged(session, before.acknowledged + 100)
         assert after.unknown >= before.unknown - CLIENTS
-        ledger = await rig.reckon("db1")
+        ledger = await rig.count_losses("db1")
         assert (ledger.lost, ledger.failed) == (0, 0)
         assert ledger.nodes["db1"].errant_gtids == ledger.nodes["db2"].errant_gtids == ""
 
@@ -83,7 +83,7 @@ async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvide
         await begin(session, "semi_sync=off", "rtt=85ms", state=ProtectionState.OFF)
         await inject(session, "partition=both", "kill")
         failed_at_s = session.outside.clock.monotonic()
-        ledger = await rig.reckon("db2", failed_at_s=failed_at_s)
+        ledger = await rig.count_losses("db2", failed_at_s=failed_at_s)
         assert ledger.lost > 0
         assert ledger.nodes["db2"].missing == ledger.lost
         assert ledger.oldest_lost_age_ms is not None
@@ -91,7 +91,7 @@ async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvide
         assert ledger.oldest_lost_age_ms >= ledger.newest_lost_age_ms, "a single row is both"
         print(f"{ledger.lost} rows of {ledger.clients_with_loss} clients, {ledger.phantom_reads} were read")
         await mended(session, live)
-        ledger = await rig.reckon("db1", failed_at_s=failed_at_s)
+        ledger = await rig.count_losses("db1", failed_at_s=failed_at_s)
         assert ledger.lost == 0, "the old source still has them all"
 
         # AFTER_COMMIT shows rows to others that no replica has: they were read, and are gone.
@@ -110,7 +110,7 @@ async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvide
 
         await until(read, "each client's row that waits was read", holds=lambda found: found == CLIENTS)
         await inject(session, "kill")
-        ledger = await rig.reckon("db2")
+        ledger = await rig.count_losses("db2")
         # The cut may fall amid a group: its first rows have arrived, and only its last is acknowledged.
         assert (ledger.lost, ledger.unknown_absent + ledger.unknown_present) == (0, CLIENTS)
         assert ledger.phantom_reads == ledger.unknown_absent > 0

@@ -23,7 +23,7 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnr
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.workload import OTHER, READ, WORKLOADS, WRITE, statements_in
 from replexplorer.core.loss.client_log import CLIENTS_A_FILE, Rows, RunLog, read_run
-from replexplorer.core.loss.ledger import LossLedger, reckon
+from replexplorer.core.loss.ledger import LossLedger, count_losses
 from replexplorer.core.server.gtid import without
 from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.engine.observe.samples import probe
@@ -491,13 +491,15 @@ def noted(run: Path) -> RunLog:
     return read_run((str(file), file.read_bytes()) for file in sorted(run.glob("*.log")))
 
 
-async def reckoned(primary: Primary, run: Path, *, is_whole: bool = True) -> tuple[RunLog, Rows, LossLedger]:
+async def counted_losses(
+    primary: Primary, run: Path, *, is_whole: bool = True
+) -> tuple[RunLog, Rows, LossLedger]:
     """What the clients of one run noted, its rows on the primary, and the account of both: no row is lost,
     and none is there that no client sent."""
     log = await asyncio.to_thread(noted, run)
     async with primary.sql() as sql:
         rows = await ask(sql, (await probe(sql)).ledger_rows(int(run.name)), deadline_s=60)
-    ledger = reckon(log, {"db1": rows}, "db1", executed={})
+    ledger = count_losses(log, {"db1": rows}, "db1", executed={})
     assert ledger.lost == 0
     assert ledger.failed == 0 or not is_whole
     assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
@@ -527,7 +529,7 @@ async def test_the_log_of_a_load_that_was_killed_has_every_row(
         await child.stop()
 
     await primary.until_sessions(0)
-    log, rows, ledger = await reckoned(primary, run, is_whole=False)
+    log, rows, ledger = await counted_losses(primary, run, is_whole=False)
     assert ledger.acknowledged > clients
     assert ledger.unknown <= clients
     for client, spans in rows.items():
@@ -552,7 +554,7 @@ async def test_a_full_disk_under_the_client_log_ends_the_load(
         f"the load ended: the client log {run}/0.log cannot be written: file too large: "
         "make room or name another $XDG_STATE_HOME"
     )
-    _, _, ledger = await reckoned(primary, run)
+    _, _, ledger = await counted_losses(primary, run)
     assert ledger.unknown <= 8, "nothing was sent that is not noted"
 
 
@@ -565,7 +567,7 @@ async def test_a_table_that_was_emptied_at_its_bound_is_no_loss(
     await load.shown(lambda each: each.rows_reset > 0, "the table was emptied")
     await load.shown(lambda each: each.commits > 0, "and the load goes on")
     await load.stop()
-    _, _, ledger = await reckoned(primary, run)
+    _, _, ledger = await counted_losses(primary, run)
     assert ledger.nodes["db1"].extra == 0 < ledger.acknowledged
 
 
@@ -584,7 +586,7 @@ async def test_a_table_that_is_emptied_after_the_load_has_ended_is_no_loss(
         await load.stop()
         await sql.query("COMMIT")
     await until(lambda: primary.value(emptying), "the server has emptied it", holds=lambda left: not left)
-    await reckoned(primary, run)
+    await counted_losses(primary, run)
 
 
 async def test_several_processes_note_under_numbers_of_their_own(
@@ -594,7 +596,7 @@ async def test_several_processes_note_under_numbers_of_their_own(
     await load.start(primary, LoadSettings(70, "ledger", ledger=str(run)))
     await primary.until_sessions(70)
     await load.stop()
-    log, _, _ = await reckoned(primary, run)
+    log, _, _ = await counted_losses(primary, run)
     assert len(log.clients) == 70
     assert {client // CLIENTS_A_FILE for client in log.clients} == {0, 1}
 

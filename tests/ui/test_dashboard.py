@@ -33,7 +33,6 @@ from replexplorer.ui.terminal.crash import forget_what_was_drawn
 from replexplorer.ui.widgets.lines import Chart, Lines
 from replexplorer.ui.widgets.strips import block_rows
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.states import contradiction_of
 from tests.fakes.facade import WALL_S, FakeFacade, altered, down, explained, make_tick
 from tests.ui.driving import Bench, bench, page
 
@@ -114,7 +113,7 @@ async def test_the_nodes_are_listed_with_their_threads_lag_and_links(
         db2={"sql_thread": "error", "sql_error": ThreadError(1062, fault)},
         db3={"io_thread": "connecting", "lag_s": 75.0},
     )
-    first, second = (replace(each, fault=contradiction_of(each)) for each in tick.links)
+    first, second = (replace(each, fault=each.contradiction) for each in tick.links)
     flapping = replace(first, flap=Flap(2.0, 0.5, 0.0), is_down=True)
     tick = replace(tick, links=(flapping, second), pairs=(replace(second, replica="db2:db3", fault=None),))
     async with bench(tick, size=(width, 24)) as app:

@@ -19,6 +19,7 @@ from replexplorer.adapters.attached import provider
 from replexplorer.adapters.attached.changes import ChangeJournal, file_of, journals
 from replexplorer.adapters.attached.provider import Login
 from replexplorer.cli import attach
+from replexplorer.cli.arguments import parse
 from replexplorer.cli.attach import known_login
 from replexplorer.cli.entry import Call
 from replexplorer.cli.output import Output
@@ -341,6 +342,8 @@ async def test_replicas_are_found_once_each_and_only_those_of_this_source(
         ({}, False, False),
         ({"json": True}, True, False),
         ({"waits": True}, True, False),
+        ({"lag": 10.0}, True, False),
+        ({"format": "prometheus"}, True, False),
         ({"set": ["sync_binlog=0"], "allow_changes": True}, True, False),
     ],
 )
@@ -349,7 +352,8 @@ def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
 ) -> None:
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}", SimpleNamespace(isatty=lambda: terminal))
-    asked = flags(**{"allow_changes": False, "set": [], "for_s": None, "json": False, "waits": False} | words)
+    asked = parse(["attach"])
+    vars(asked).update(words)
     assert attach.is_wanted(Call(asked, Output())) is opens
 
 

@@ -32,23 +32,13 @@ from replexplorer.reports.load import (
     load_report,
     render,
 )
+from tests.fakes.load import interval_of
 
 
 def interval(start_s: float, durations_us: list[int], *, length_s: float = 1.0, **counts: int) -> Interval:
-    return Interval(
-        start_s=start_s,
-        end_s=start_s + length_s,
-        service=Histogram.of(durations_us),
-        errors=counts.get("errors", 0),
-        unknown=counts.get("unknown", 0),
-        reconnects=counts.get("reconnects", 0),
-        clients=1,
-        connected=1,
-        workload="update_index",
-        lateness=Histogram.of([250]),
-        work=(ProcessWork(1, 1, len(durations_us), 0.12 * length_s, length_s),),
-        writes=len(durations_us),
-    )
+    work = (ProcessWork(1, 1, len(durations_us), 0.12 * length_s, length_s),)
+    more = {"workload": "update_index", "lateness": Histogram.of([250]), "work": work, **counts}
+    return interval_of(start_s, durations_us, length_s, writes=len(durations_us), **more)
 
 
 def an_open_interval(start_s: float) -> Interval:

@@ -20,7 +20,7 @@ from replexplorer.adapters.client_logs import FileClientLogs
 from replexplorer.adapters.journal import MOST_BYTES, FileJournal
 from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.core.loss.client_log import HEAD
-from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.loss.ledger import count_losses
 from replexplorer.formats.calibration import read_calibration
 from replexplorer.formats.configuration import load_configuration
 from replexplorer.formats.experiment_file import read_drill, read_lab
@@ -48,7 +48,7 @@ def read_keys(file: Path) -> None:
 def read_client_log(file: Path) -> None:
     """As the end of a drill does it."""
     log = FileClientLogs(file.parent)._read(file.parent)
-    reckon(log, {"db1": {}, "db2": {}}, "db1", executed={"db1": "", "db2": ""}, failed_at_us=5)
+    count_losses(log, {"db1": {}, "db2": {}}, "db1", executed={"db1": "", "db2": ""}, failed_at_us=5)
 
 
 def read_journal(file: Path) -> None:

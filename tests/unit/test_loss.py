@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.loss.client_log import HEAD, LedgerStanding, Rows, RunLog, read_run
-from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.loss.ledger import count_losses
 from replexplorer.core.server.gtid import Spans, common, count, spans_of, together, without
 from replexplorer.formats.documents import plain
 from tests.known import refused
@@ -48,7 +48,7 @@ def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: obje
         *("i 2 1", "f 2 1 1290", "i 2 2"),
         *("s db1 1 1 3", "s db2 1 1 1", "s db1 2 2 2"),
     )
-    ledger = reckon(
+    ledger = count_losses(
         log,
         {"db1": rows(c1=[1, 2, 3, 4], c2=[2]), "db2": rows(c1=[1])},
         "db2",
@@ -60,7 +60,9 @@ def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: obje
 
 def test_what_the_table_held_when_it_was_emptied_is_no_loss() -> None:
     log = log_of("t 10", "i 1 1", "a 1 1 11", "i 1 2", "r 20", "t 21", "a 1 2 22", "i 1 3", "a 1 3 23")
-    ledger = reckon(log, {"db1": rows(c1=[3]), "db2": rows(c1=[1, 2])}, "db1", executed={}, failed_at_us=None)
+    ledger = count_losses(
+        log, {"db1": rows(c1=[3]), "db2": rows(c1=[1, 2])}, "db1", executed={}, failed_at_us=None
+    )
     assert (ledger.attempted, ledger.acknowledged, ledger.lost) == (1, 1, 0)
     assert ledger.nodes["db2"].extra == 0
     assert ledger.nodes["db2"].missing == 1
@@ -71,7 +73,7 @@ def test_a_file_that_was_begun_again_says_nothing_of_before() -> None:
     that left."""
     log = log_of("r 20", "t 21", "a 1 7 22", "f 2 4 1290", "i 1 8", "a 1 8 23", "s db1 1 5 8")
     lagging = rows(c1=[6, 7, 8], c2=[3, 4], c9=[1, 2])
-    ledger = reckon(log, {"db1": rows(c1=[8]), "db2": lagging}, "db1", executed={})
+    ledger = count_losses(log, {"db1": rows(c1=[8]), "db2": lagging}, "db1", executed={})
     assert (ledger.attempted, ledger.acknowledged, ledger.failed, ledger.lost) == (1, 1, 0, 0)
     assert ledger.phantom_reads == 0
     assert (ledger.nodes["db2"].rows, ledger.nodes["db2"].extra) == (1, 0)
@@ -120,7 +122,7 @@ def as_rows(found: set[tuple[int, int]]) -> Mapping[int, Spans]:
 def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) -> None:
     log = log_of(*history.lines)
     nodes = {name: as_rows(found) for name, found in history.nodes.items()}
-    ledger = reckon(log, nodes, survivor, executed={}, failed_at_us=10_000)
+    ledger = count_losses(log, nodes, survivor, executed={}, failed_at_us=10_000)
     there = history.nodes[survivor]
     lost = history.acknowledged - there
     acknowledged, unknown = len(history.acknowledged), len(history.unknown)

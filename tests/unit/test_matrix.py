@@ -25,7 +25,7 @@ from replexplorer.core.experiment.matrix import (
     matrix_cells,
 )
 from replexplorer.core.loss.client_log import Attempts, RunLog
-from replexplorer.core.loss.ledger import LossLedger, reckon
+from replexplorer.core.loss.ledger import LossLedger, count_losses
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.system import SYSTEMS
 from replexplorer.formats.documents import plain
@@ -131,7 +131,7 @@ def test_what_an_amount_allows() -> None:
 
 def ledger_of(lost: int) -> LossLedger:
     log = RunLog(1, {1: Attempts(((1, 100),), ((1, 100),), (), ())}, {})
-    return reckon(log, {"db1": {1: ((1, 100 - lost),)}}, "db1", executed={})
+    return count_losses(log, {"db1": {1: ((1, 100 - lost),)}}, "db1", executed={})
 
 
 NO_ONE_LOOKED = Unknown("no one looked")
@@ -181,7 +181,7 @@ def test_a_report_says_what_was_lost_beside_theory_and_meter(snapshot: object) -
 
 
 def test_of_a_group_a_report_says_what_a_member_needed_and_nothing_of_the_meter() -> None:
-    """The meter reckons with one server."""
+    """The meter counts with one server."""
     why = "db1 is not a member of the group (ERROR): a copy of the group's data brought it back"
     cell = found(MatrixCell(Mode.GROUP, 0, 0, CUT), 0, METER)
     result = matrix_of(replace(cell, repaired=(why,)))

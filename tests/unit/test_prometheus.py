@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from replexplorer.core.link import LinkSettings, LinkView
 from replexplorer.core.server.disk import DiskView
@@ -16,10 +17,6 @@ from replexplorer.formats.documents import plain
 from replexplorer.formats.prometheus import METRICS, exposition
 from tests.unit.test_cli_render import everything_down, status_of
 
-HELP = re.compile(r"# HELP ([a-z_]+) [^\\\n]+")
-TYPE = re.compile(r"# TYPE ([a-z_]+) (gauge|counter)")
-LABEL = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
-SAMPLE = re.compile(rf"([a-z_]+)\{{({LABEL}(?:,{LABEL})*)\}} (-?\d+(?:\.\d+)?(?:e[+-]\d+)?)")
 REPLICA = NodeView(
     "db2",
     "replica",
@@ -49,27 +46,15 @@ STATUS = status_of(
 
 
 def parsed(status: Status) -> dict[str, float]:
-    """Series and figures, by the format's grammar: HELP and TYPE first, a metric's lines together."""
+    """Series and figures as Prometheus' own library reads them."""
     found: dict[str, float] = {}
-    metric, seen = "", set[str]()
-    lines = iter(exposition(plain(status)).splitlines())
-    for line in lines:
-        if head := HELP.fullmatch(line):
-            metric = head[1]
-            assert metric not in seen
-            seen.add(metric)
-            kind = TYPE.fullmatch(next(lines))
-            assert kind is not None
-            assert kind[1] == metric
-            assert (kind[2] == "counter") == metric.endswith("_total")
-            continue
-        sample = SAMPLE.fullmatch(line)
-        assert sample is not None, line
-        assert sample[1] == metric
-        own = sample[2].removeprefix(r'stack="a\"b\\c\nd"').removeprefix(",")
-        series = f"{metric.removeprefix('replexplorer_')}{{{own}}}"
-        assert series not in found
-        found[series] = float(sample[3])
+    for family in text_string_to_metric_families(exposition(plain(status))):
+        assert family.documentation
+        for name, labels, figure, *_ in family.samples:
+            assert (family.type == "counter") == name.endswith("_total")
+            assert labels.pop("stack") == 'a"b\\c\nd'
+            series = ",".join(f'{label}="{value}"' for label, value in labels.items())
+            found[f"{name.removeprefix('replexplorer_')}{{{series}}}"] = figure
     return found
 
 

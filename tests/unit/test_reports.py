@@ -250,7 +250,7 @@ def test_the_tour_s_page_shades_what_the_dashboard_shades(tmp_path: Path) -> Non
     assert main(["export", "tour", "--format", "html", "--output", str(output)]) == 0
     page = output.read_text(encoding="utf-8")
     drawn = charts(page)
-    assert len(drawn) == 3
+    assert len(drawn) == 4
     assert any("partition" in (each.text or "") for each in drawn[0].findall("{*}text[@class='band']"))
     assert len(drawn[0].findall("{*}line[@class='mark']")) >= 5
     assert len(page) < 1_000_000

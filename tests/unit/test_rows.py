@@ -150,10 +150,12 @@ def test_a_value_is_hashed_by_its_type(column: Column, hashed: str) -> None:
 def test_a_range_lies_between_two_keys() -> None:
     table = shape(Column("a", "int"), Column("b", "binary(2)"), key=("a", "b"))
     question = RowRange(table, (1, "0A"), (2, "FF")).rows(7)
-    beyond = "`t`.`a` > %s OR `t`.`a` = %s AND `t`.`b` > UNHEX(%s)"
+    beyond, upto = (
+        f"`t`.`a` {sign[0]} %s OR `t`.`a` = %s AND `t`.`b` {sign} UNHEX(%s)" for sign in (">", "<=")
+    )
     assert question.statement == (
         "SELECT (`t`.`a`), HEX(`t`.`b`), LEFT(SHA2(CONCAT_WS('#', `t`.`a`, HEX(`t`.`b`)), 256), 16) AS `#`"
-        f" FROM `shop`.`t` AS t FORCE INDEX (PRIMARY) WHERE TRUE AND ({beyond}) AND NOT ({beyond})"
+        f" FROM `shop`.`t` AS t FORCE INDEX (PRIMARY) WHERE TRUE AND ({beyond}) AND ({upto})"
         " ORDER BY `t`.`a`, `t`.`b` LIMIT 7"
     )
     assert question.arguments == (1, 1, "0A", 2, 2, "FF")

@@ -62,15 +62,16 @@ class RowRange:
             return Question(f"SELECT {total} AS total {of_table}", _read)
         values = ", ".join(f"{'HEX' * ('binary' in each.type)}({_name(each)})" for each in key)
         text = f"SELECT {values}, {digits} AS `#` {of_table} FORCE INDEX (PRIMARY) WHERE TRUE"
-        # (a, b) > (1, 2) is not looked up in the index: "Range Optimization of Row Constructor Expressions".
-        beyond, same = list[str](), ""
-        for each in key:
-            value = "UNHEX(%s)" if "binary" in each.type else "%s"
-            beyond.append(f"{same}{_name(each)} > {value}")
-            same += f"{_name(each)} = {value} AND "
-        for bound, negated in ((self.after, ""), (self.upto, "NOT ")):
+        # Of (a, b) > (1, 2), and of NOT (a > 1 OR ...), no server looks up more than `a` in the index.
+        for sign, bound in ((">", self.after), ("<", self.upto)):
+            beyond, same = list[str](), ""
+            for each in key:
+                value = "UNHEX(%s)" if "binary" in each.type else "%s"
+                or_equal = "=" if sign == "<" and each is key[-1] else ""
+                beyond.append(f"{same}{_name(each)} {sign}{or_equal} {value}")
+                same += f"{_name(each)} = {value} AND "
             if bound is not None:
-                text += f" AND {negated}({' OR '.join(beyond)})"
+                text += f" AND ({' OR '.join(beyond)})"
                 arguments += [value for last in range(len(bound)) for value in bound[: last + 1]]
         text += f" ORDER BY {', '.join(map(_name, key))}{f' LIMIT {most}' if most else ''}"
         return Question(text, _read, tuple(arguments))

@@ -14,7 +14,7 @@ from replexplorer.core.text import duration_text, elapsed, printable
 
 _LOSSES: Final = ("mysqld dies", "power cut", "source lost")
 HEADS: Final = (
-    "#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", *_LOSSES, "effect", "verdict",
+    "#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", *_LOSSES, "lag s", "effect", "verdict",
 )  # fmt: skip
 """Of the ledger's columns."""
 NOTE: Final = (
@@ -23,8 +23,9 @@ NOTE: Final = (
     "open loop) come from one test of the logarithms, "
     "which holds at every moment of an epoch at once. Where "
     "a side holds an outage its figures are of several states, and nothing is compared. The three columns "
-    "before the effect: acknowledged commits that such a failure would have lost, the median of the "
-    "epoch's looks, in parentheses from the least to the most; ?: not known."
+    "after n: acknowledged commits that such a failure would have lost, the median of the "
+    "epoch's looks, in parentheses from the least to the most; ?: not known. Lag: of the replica that fell "
+    "back farthest, at the end of the epoch, in parentheses the most."
 )
 """What the ledger's figures mean."""
 
@@ -134,7 +135,9 @@ def _cells(side: EpochSide) -> list[str]:
     seen = side.exposure
     losses = (None,) * 3 if seen is None else (seen.process_dies, seen.power_cut, seen.source_lost)
     figures = [with_interval(estimate) for estimate in estimates]
-    return [*figures, str(side.n), *(loss_figure(loss) for loss in losses)]
+    lag = side.lag
+    late = "-" if lag is None else f"{lag.end:.1f} ({lag.max:.1f}){lag.trending}"
+    return [*figures, str(side.n), *map(loss_figure, losses), late]
 
 
 def _line(cells: Iterable[str]) -> str:

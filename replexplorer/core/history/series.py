@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.exposure import FAILURES, Loss
-from replexplorer.core.server.node_view import lag_s_of
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 
@@ -53,7 +53,7 @@ class Point(NamedTuple):
     """The server's mean time for the commit, where its counters are all that is known."""
     n: int = 0
     """Commits behind TPS and percentiles, ticks taken back included."""
-    lags_s: tuple[tuple[str, float | None], ...] = ()
+    lags_s: Mapping[str, float | None] = MappingProxyType({})
     """How far each replica is behind, by its name."""
 
 
@@ -182,7 +182,7 @@ class History:
         for name in FAILURES if tick.exposure is not None else ():
             loss = getattr(tick.exposure, name)
             figures[name] = loss.commits if isinstance(loss, Loss) else loss.low or None
-        figures["lags_s"] = tuple((node.name, lag_s_of(tick.truth, node)) for node in tick.replicas)
+        figures["lags_s"] = tick.lags_s
         figures["slowest_ms"] = self._take(tick.at_s, last_s, tick.load)
         self.points.append(
             self.recent.point(tick.at_s, tick.ceiling.tps if tick.ceiling else None, **figures)
@@ -333,8 +333,15 @@ def _stretch(ticks: list[Tick], *, is_mixed: bool) -> Point:
         newest.at_s,
         newest.ceiling.tps if newest.ceiling else None,
         predicted_tps=newest.predicted.tps if newest.predicted else None,
+        lags_s=_most_behind(ticks),
         **{name: _most_at_risk(ticks, name) for name in FAILURES},
     )
+
+
+def _most_behind(ticks: list[Tick]) -> Mapping[str, float | None]:
+    """The most that each replica was behind at any look of the stretch."""
+    seen = [(name, lag_s) for tick in ticks for name, lag_s in tick.lags_s.items() if lag_s is not None]
+    return dict(sorted(seen, key=lambda each: each[1]))
 
 
 def _most_at_risk(ticks: list[Tick], name: str) -> float | None:

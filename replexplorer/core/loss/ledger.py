@@ -66,7 +66,7 @@ class LossLedger:
     """Every node whose rows could be read."""
 
 
-def reckon(
+def count_losses(
     log: RunLog,
     rows: Mapping[str, Rows],
     survivor: str,

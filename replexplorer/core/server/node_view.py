@@ -337,9 +337,10 @@ class Wholeness:
 
 
 def wholeness(
-    nodes: Sequence[NodeView], protection: Protection, stack: str, most_lag_s: float = math.inf
+    nodes: Sequence[NodeView], protection: Protection, stack: str | None, most_lag_s: float = math.inf
 ) -> Wholeness:
-    """Judge the nodes of a stack and its protection; a replica that lags `most_lag_s` is not whole."""
+    """Judge the nodes of a stack, None: of servers that are not ours, and its protection; a replica that lags
+    `most_lag_s` is not whole."""
     failed, unknown = list[str](), list[str]()
     if _falls_short(protection):
         meaning = meaning_of(protection, is_group=protection.by_majority)
@@ -363,7 +364,7 @@ def _falls_short(protection: Protection) -> bool:
     return protection.state in _BROKEN or protection.no_ack_can_come
 
 
-def _failures(node: NodeView, stack: str, most_lag_s: float) -> Iterator[str]:
+def _failures(node: NodeView, stack: str | None, most_lag_s: float) -> Iterator[str]:
     """What is wrong with one node."""
     if not node.reachable:
         yield f"down: {node.why_down or 'no login succeeds'}"
@@ -374,8 +375,8 @@ def _failures(node: NodeView, stack: str, most_lag_s: float) -> Iterator[str]:
         return
     yield from thread_faults(node)
     if node.diverged is not None:
-        copied = f"{command('role rejoin', stack, node.name, '--copy')} makes it a copy"
-        yield f"diverged: it {node.diverged}; {copied}"
+        remedy = command("role rejoin", stack, node.name, "--copy") if stack else "cloning the source"
+        yield f"diverged: it {node.diverged}; {remedy} makes it a copy"
     if node.lag_s is not None and node.lag_s >= most_lag_s:
         yield f"{node.lag_s:.1f} s behind"
 

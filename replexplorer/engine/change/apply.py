@@ -396,6 +396,8 @@ class LinkChange:
     ) -> None:
         """Wait until the replica receives again. TCP tries less and less often while packets are lost;
         where it does not within 5 s, a new connection does, unless the link is cut again meanwhile."""
+        if before == ():  # it follows no source: nothing will come
+            return
         self._healing.add(replica.name)
         self._report(f"{replica.name}: healed, TCP retries")
         try:
@@ -411,7 +413,7 @@ class LinkChange:
                 )
         except ReplexplorerError as error:
             # The link is healed all the same.
-            warnings.append(f"{replica.name}: {error}")
+            warnings.append(str(error))
         finally:
             self._healing.discard(replica.name)
 

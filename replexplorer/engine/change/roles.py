@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Backing
-from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.loss.ledger import count_losses
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, choose
 from replexplorer.core.server.gtid import gtid_count, transactions
 from replexplorer.engine.change.bringup import until_replicating
@@ -312,7 +312,7 @@ class RoleChanges:
         except ReplexplorerError as error:
             return RecoveryPoint(unknown=f"the old source is away, and {error}")
         since_us = int(since_s * _US_PER_S)
-        found = reckon(log, {source.name: rows}, source.name, executed={}, failed_at_us=since_us)
+        found = count_losses(log, {source.name: rows}, source.name, executed={}, failed_at_us=since_us)
         return RecoveryPoint(found.lost, found.oldest_lost_age_ms if found.lost else 0.0)
 
     async def _settle_down(self, run: RoleRun, mark: int) -> RoleChange:

@@ -404,7 +404,9 @@ class _DrillUnderWay:
             # The server died within the injection: with the last OK that a client had before its end.
             failed_s = last_before(times_s, failed_s) or failed_s
         failed_at_s = None if failed_s is None else self.began_s + failed_s
-        ledger = result.ledger = await stack.reckon(self._node(self.drill.survivor), failed_at_s=failed_at_s)
+        ledger = result.ledger = await stack.count_losses(
+            self._node(self.drill.survivor), failed_at_s=failed_at_s
+        )
         result.duration_s = self.now_s()
         await self.guard.rebuild(
             node

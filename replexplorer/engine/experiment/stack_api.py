@@ -21,7 +21,7 @@ from replexplorer.core.knobs.names import Desired
 from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import Rows, RunLog
-from replexplorer.core.loss.ledger import LossLedger, reckon
+from replexplorer.core.loss.ledger import LossLedger, count_losses
 from replexplorer.core.machine import busy_percent
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
@@ -390,7 +390,7 @@ class StackApi:
         where nothing of that kind is in force."""
         return await self._faults.clear(text)
 
-    async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
+    async def count_losses(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
         """End the load and compare what its clients were told with the rows on each node that answers, of
         which one is the survivor; `failed_at_s`: when the failure was, on the monotonic clock.
 
@@ -414,7 +414,7 @@ class StackApi:
                 found[name] = look
             elif not isinstance(look, ReplexplorerError):
                 raise look
-        return reckon(
+        return count_losses(
             log,
             {name: found[name][0] for name in names if name in found},
             survivor,

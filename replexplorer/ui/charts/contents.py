@@ -152,11 +152,11 @@ def exposure_chart(page: Page, points: Sequence[Point], exposure: Exposure | Non
 def lag_chart(page: Page, points: Sequence[Point], tick: Tick | None) -> ChartModel:
     """The lag chart in milliseconds, 0 in its lowest row: a line for each replica; whoever is the source now
     has had one while it was not."""
-    names = sorted({name for point in points for name, _ in point.lags_s})
-    now = dict(points[-1].lags_s) if points else {}
+    names = sorted({name for point in points for name in point.lags_s})
+    now = points[-1].lags_s if points else {}
     series = []
     for at, name in enumerate(names):
-        values = tuple((point.at_s, _ms(dict(point.lags_s).get(name))) for point in points)
+        values = tuple((point.at_s, _ms(point.lags_s.get(name))) for point in points)
         lag_ms = _ms(now.get(name))
         labels = () if lag_ms is None else (f"{lag_text(lag_ms)} {name}", lag_text(lag_ms))
         series.append(ChartSeries(values, _REPLICA_INKS[at % len(_REPLICA_INKS)], labels, strong=not at))

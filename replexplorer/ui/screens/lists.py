@@ -49,7 +49,7 @@ from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.ledger import CLOCKS, event_rows, heads, rows_of, unprotected_total
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, cut, hint, hung, padded, rule
-from replexplorer.ui.words.states import CHIPS, READING, STATES, contradiction_of, lag_text
+from replexplorer.ui.words.states import CHIPS, READING, STATES, lag_text
 
 if TYPE_CHECKING:
     from replexplorer.engine.console import Console
@@ -443,7 +443,7 @@ def _has(node: NodeView, nodes: Sequence[NodeView], width: int) -> list[Line]:
 def _link(link: LinkView, title: str) -> Line:
     """The round trip asked and measured, and what is wrong with the link."""
     measured = "none" if link.rtt_measured_ms is None else f"{figures.round_trip(link.rtt_measured_ms)} ms"
-    apart, wrong = contradiction_of(link), ""
+    apart, wrong = link.contradiction, ""
     if link.flap is not None:
         now = "down" if link.is_down else "up"
         wrong = f", flaps {link.flap.down_s:g} s down, {link.flap.up_s:g} s up, {now} now"

@@ -25,7 +25,6 @@ from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, Segment, apart, cut, fit, padded, pair, width_of
 from replexplorer.ui.words.states import (
     STATES,
-    contradiction_of,
     fsync_runs,
     percentile,
     rtt_is_apart,
@@ -100,7 +99,7 @@ def _broken(tick: Tick) -> Iterator[Segment]:
             yield _said("bad b", f"✖ {node.name}: {' and '.join(failed)} error", f"✖ {node.name} {failed[0]}")
     if faulty := next((link for link in (*tick.links, *tick.pairs) if link.fault), None):
         # The pair of the RTT has the figures already.
-        is_said = faulty is tick.rtt and faulty.fault == contradiction_of(faulty)
+        is_said = faulty is tick.rtt and faulty.fault == faulty.contradiction
         yield _said("warn b", "link ▲" if is_said else f"link: {faulty.fault}", "link ▲")
     if fault := next((disk.fault for disk in tick.disks if disk.fault and disk.delay_asked_ms), None):
         yield _said("warn b", f"disk: {fault}", "disk ▲")

@@ -16,7 +16,7 @@ from replexplorer.core.fault import PARTITION_FAULT
 from replexplorer.core.history.series import ENOUGH, Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Backing, KnobName, KnobView, format_value
-from replexplorer.core.link import LinkView, contradiction, partition_words
+from replexplorer.core.link import LinkView, partition_words
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.disk import DiskView
@@ -239,12 +239,7 @@ def measured_of(name: KnobName, tick: Tick | None) -> KnobEffect:
 
 def rtt_is_apart(link: LinkView) -> bool:
     """The measured round trip contradicts the one that was asked for, or there is none."""
-    return link.rtt_measured_ms is None or contradiction_of(link) is not None
-
-
-def contradiction_of(link: LinkView) -> str | None:
-    """What the measured round trip says against the one that was asked for, in words."""
-    return contradiction(link.settings, link.rtt_measured_ms, link.rtt_base_ms)
+    return link.rtt_measured_ms is None or link.contradiction is not None
 
 
 def fsync_too_short(disk: DiskView) -> bool:

@@ -30,7 +30,7 @@ class Rows:
     """The last row of client 1 that a node has once what was sent to it has arrived."""
 
     def answer(self, node: str, statement: str) -> Sequence[Row]:
-        """One of the questions that reckoning asks."""
+        """One of the questions that counting_losses asks."""
         if node in self.away:
             raise ServerUnreachable(f"{node} does not answer")
         if "received_transaction_set" in statement:
@@ -51,7 +51,7 @@ class Rows:
 
 
 @asynccontextmanager
-async def reckoning(rows: Rows, *, replicas: int = 1) -> AsyncIterator[FakeStack]:
+async def counting_losses(rows: Rows, *, replicas: int = 1) -> AsyncIterator[FakeStack]:
     """A stack whose clients have told what they know."""
     async with stack_of(replicas=replicas, answer=rows.answer) as stack:
         stack.world.client_logs.log = read_run([("0.log", LOG.encode())])
@@ -61,8 +61,8 @@ async def reckoning(rows: Rows, *, replicas: int = 1) -> AsyncIterator[FakeStack
 
 
 async def test_what_the_survivor_lacks_is_lost_and_the_old_source_has_more() -> None:
-    async with reckoning(Rows({"db1": 4, "db2": 2})) as stack:
-        ledger = await stack.reckon("db2", failed_at_s=1.0)
+    async with counting_losses(Rows({"db1": 4, "db2": 2})) as stack:
+        ledger = await stack.count_losses("db2", failed_at_s=1.0)
         assert stack.load.settings is None
     assert (ledger.lost, ledger.lost_sample, ledger.newest_lost_age_ms) == (1, ((1, 3),), 100.0)
     assert (ledger.unknown, ledger.unknown_absent) == (1, 1)
@@ -72,14 +72,16 @@ async def test_what_the_survivor_lacks_is_lost_and_the_old_source_has_more() -> 
 
 async def test_what_is_in_the_relay_log_is_applied_first() -> None:
     rows = Rows({"db1": 4, "db2": 3}, queued=["u:6-8", "u:7-8", "u:8", ""])
-    async with reckoning(rows) as stack:
-        ledger = await stack.reckon("db2")
+    async with counting_losses(rows) as stack:
+        ledger = await stack.count_losses("db2")
     assert (ledger.lost, rows.queued) == (0, [""])
 
 
 async def test_what_is_on_its_way_to_a_node_is_not_missing_there() -> None:
-    async with reckoning(Rows({"db1": 4, "db2": 2, "db3": 2}, on_its_way={"db2": 4}), replicas=2) as stack:
-        ledger = await stack.reckon("db1")
+    async with counting_losses(
+        Rows({"db1": 4, "db2": 2, "db3": 2}, on_its_way={"db2": 4}), replicas=2
+    ) as stack:
+        ledger = await stack.count_losses("db1")
     assert {name: node.missing for name, node in ledger.nodes.items()} == {"db1": 0, "db2": 0, "db3": 1}
 
 
@@ -95,8 +97,8 @@ async def test_what_is_on_its_way_to_a_node_is_not_missing_there() -> None:
 async def test_every_node_that_answers_is_compared(
     rows: Rows, survivor: str, lost: int, nodes: list[str]
 ) -> None:
-    async with reckoning(rows, replicas=2) as stack:
-        ledger = await stack.reckon(survivor)
+    async with counting_losses(rows, replicas=2) as stack:
+        ledger = await stack.count_losses(survivor)
     assert (ledger.lost, list(ledger.nodes)) == (lost, nodes)
 
 
@@ -107,13 +109,13 @@ async def test_every_node_that_answers_is_compared(
         ([], "db7", "there is no node 'db7': use one of db1, db2"),
     ],
 )
-async def test_what_cannot_be_reckoned_is_said(queued: list[str], survivor: str, complaint: str) -> None:
-    async with reckoning(Rows({"db1": 4, "db2": 3}, queued)) as stack:
+async def test_what_cannot_be_counted_is_said(queued: list[str], survivor: str, complaint: str) -> None:
+    async with counting_losses(Rows({"db1": 4, "db2": 3}, queued)) as stack:
         with pytest.raises(StackUnavailable, match=complaint):
-            await stack.reckon(survivor)
+            await stack.count_losses(survivor)
 
 
-async def test_without_a_client_log_nothing_can_be_reckoned() -> None:
+async def test_without_a_client_log_nothing_can_be_counted() -> None:
     async with stack_of() as stack:
         with pytest.raises(StackUnavailable, match="no load of this session kept a client log"):
-            await stack.reckon("db2")
+            await stack.count_losses("db2")
