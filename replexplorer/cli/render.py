@@ -169,16 +169,12 @@ def _problems(status: Status) -> Iterator[str]:
             found.append((f"{node.name} DIVERGED: it {node.diverged}", f"{copied} of the primary"))
         if node.why_down:
             found.append((node.why_down, f"{up} starts what is away"))
-        threads = (
-            ("IO", node.io_thread, node.last_io_errno, node.last_io_error),
-            ("SQL", node.sql_thread, node.last_sql_errno, node.last_sql_error),
-        )
-        for name, state, errno, text in threads:
-            if text and state in ("connecting", "error"):
+        threads = (("IO", node.io_thread, node.io_error), ("SQL", node.sql_thread, node.sql_error))
+        for name, state, error in threads:
+            if error is not None and state in ("connecting", "error"):
                 again = f"{up} starts it again, and {copied} where that does not help"
-                found.append(
-                    (f"{node.name} {name} thread, error {errno}: {text}", again if state == "error" else "")
-                )
+                said = f"{node.name} {name} thread, error {error.number}: {error.text}"
+                found.append((said, again if state == "error" else ""))
         yield from (f"{what}; {remedy}" if status.is_ours and remedy else what for what, remedy in found)
 
 
@@ -257,8 +253,8 @@ def render_knobs(knobs: Mapping[str, KnobView], columns: int | None = None) -> s
                 knob.variable if knob.variable not in (None, row.key) else "",
                 describe_range(replace(here, range_note=note)),
                 knob.node,
-                knob.scope,
-                knob.help,
+                here.backing.value,
+                here.help,
             )
         )
     from replexplorer.reports.report import ReportColumn, ReportTable, block_text

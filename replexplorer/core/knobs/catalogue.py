@@ -99,6 +99,7 @@ class Knob:
     kind: Kind
     place: Place
     backing: Backing
+    """global (a server variable), link, disk or load."""
     default: Value
     help: str
     """One sentence: what it does."""
@@ -120,6 +121,7 @@ class Knob:
     ladder: tuple[Value, ...] = ()
     """The values that the arrow keys walk through; a CHOICE walks its choices."""
     restart: Restart = Restart.NONE
+    """What has to start again for a change: nothing, the applier, the load's sessions."""
     risk: str = ""
     """What is lost, after the values that lose it, `not 1:`, `0, 2:` or `after_commit:`; without such a head
     any but the default does. Empty when none loses anything."""

@@ -462,7 +462,8 @@ def for_joined(
 
 @json_keys(
     hide="name flavor here source",
-    show="node default server_default minimum maximum unit scope restart choices help",
+    show="node default server_default minimum maximum unit scope=knob.backing restart=knob.restart choices"
+    " help=knob.help",
     minimum="min",
     maximum="max",
 )
@@ -522,24 +523,9 @@ class KnobView:
         return self.knob.unit or None
 
     @property
-    def scope(self) -> str:
-        """global (a server variable), link, disk or load."""
-        return self.knob.backing.value
-
-    @property
-    def restart(self) -> Restart:
-        """What has to start again for a change: nothing, the applier, the load's sessions."""
-        return self.knob.restart
-
-    @property
     def choices(self) -> tuple[str, ...] | None:
         """The words that it takes; null for a number."""
         return self.knob.choices or None
-
-    @property
-    def help(self) -> str:
-        """What it does."""
-        return self.knob.help
 
 
 def _whole(bound: float | None) -> float | int | None:

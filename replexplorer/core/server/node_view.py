@@ -153,13 +153,16 @@ class ThreadError:
     """The last error of a replication thread, by the server's number and in its words."""
 
     number: int
+    """The server's; null: none."""
     text: str
+    """In the server's words; null: none."""
 
 
 @json_keys(
     hide="published_host restarted_s io_error sql_error applier",
-    show="last_io_error last_io_errno last_sql_error last_sql_errno"
-    " queued=applier.queued applied_tps=applier.applied_tps drain_s=applier.drain_s workers=applier.workers",
+    show="last_io_error=io_error.text last_io_errno=io_error.number last_sql_error=sql_error.text"
+    " last_sql_errno=sql_error.number queued=applier.queued applied_tps=applier.applied_tps"
+    " drain_s=applier.drain_s workers=applier.workers",
     follows="source",
 )
 @dataclass(frozen=True, slots=True)
@@ -222,26 +225,6 @@ class NodeView:
     """Where in them it has applied to."""
     binlogs: Binlogs | None = None
     """Its own; None unknown."""
-
-    @property
-    def last_io_error(self) -> str | None:
-        """The IO thread's; null: none."""
-        return None if self.io_error is None else self.io_error.text
-
-    @property
-    def last_io_errno(self) -> int | None:
-        """Its number."""
-        return None if self.io_error is None else self.io_error.number
-
-    @property
-    def last_sql_error(self) -> str | None:
-        """The applier's; null: none."""
-        return None if self.sql_error is None else self.sql_error.text
-
-    @property
-    def last_sql_errno(self) -> int | None:
-        """Its number."""
-        return None if self.sql_error is None else self.sql_error.number
 
     @property
     def replication_fault(self) -> str | None:
