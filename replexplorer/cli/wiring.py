@@ -193,7 +193,7 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
         journals=lambda kind, identity: FileJournal(kind, paths.journal(kind, stack.name, identity)),
         workload_file=workload_file,
         client_logs=stack.client_logs,
-        snapshots=None if stack.is_spread else stack,
+        snapshots=stack if stack.load_place is None else None,
     )
 
 

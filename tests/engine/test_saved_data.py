@@ -8,9 +8,11 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.fault import parse_fault
+from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
 from tests.fakes.world import World
 from tests.turning import turn
+from tests.waiting import load_runs, until_tick
 
 
 async def test_a_stack_returns_to_what_was_saved_whatever_was_done_to_it(
@@ -47,10 +49,26 @@ async def test_it_is_refused_where_it_would_take_from_others_or_cannot_be(world:
         await session.fleet.discover()
         with pytest.raises(UsageError, match="rows of db1, db2 here, where the nodes are db1, db2, db3"):
             await session.console.restore_data("monday")
-    async with world.started(), world.attached() as other:
-        with pytest.raises(StackUnavailable, match="drives a load: end it first"):
-            await other.console.restore_data("monday")
     assert (world.restored, [*world.copies]) == ({}, [saved.copy])
+
+
+async def test_the_dashboard_that_drives_a_load_is_asked_first_sees_it_and_drives_on(
+    world: World, tui: Session
+) -> None:
+    async with world.attached() as other:
+        await other.console.save_data("monday", anyway=True)
+        with pytest.raises(StackUnavailable, match="drives a load: end it first, or add --force"):
+            await other.console.restore_data("monday")
+        await other.console.restore_data("monday", anyway=True)
+    heard: list[str] = []
+
+    def drives_again(tick: Tick) -> bool:
+        heard.extend(event.text for event in tick.events)
+        return len(world.loads) > 1 and load_runs(tick)
+
+    await until_tick(tui, drives_again)
+    assert any(text.startswith("preset apply monday, by set") for text in heard)
+    assert not any("lost" in text for text in heard), heard
 
 
 async def test_one_that_was_killed_before_anything_was_set_back_is_said_so_and_keeps_what_is_requested(

@@ -88,11 +88,6 @@ class DockerProvider:
         return self._daemons.placement
 
     @property
-    def is_spread(self) -> bool:
-        """Whether its nodes are on named hosts."""
-        return self._daemons.placement is not None
-
-    @property
     def accounts_file(self) -> Path:
         """Where this host keeps the stack's passwords."""
         return paths.stack_directory(self.name) / ACCOUNTS_FILE
