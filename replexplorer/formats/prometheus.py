@@ -69,29 +69,20 @@ METRICS: Final = (
         "Falls to async by timeout since the source's server started",
         "protection.fallbacks",
     ),
-    Metric(
-        "exposure_commits",
-        "gauge",
-        "Acknowledged commits that a failure would lose now, the likeliest number",
-        "exposure.{}.commits",
-        "failure",
-        tuple(FAILURES),
-    ),
-    Metric(
-        "exposure_low_commits",
-        "gauge",
-        "The least that a failure would lose now",
-        "exposure.{}.low",
-        "failure",
-        tuple(FAILURES),
-    ),
-    Metric(
-        "exposure_high_commits",
-        "gauge",
-        "The most that a failure would lose now",
-        "exposure.{}.high",
-        "failure",
-        tuple(FAILURES),
+    *(
+        Metric(
+            f"exposure_{bound}commits",
+            "gauge",
+            f"Acknowledged commits that a failure would lose now, {what}",
+            f"exposure.{{}}.{key}",
+            "failure",
+            tuple(FAILURES),
+        )
+        for bound, key, what in (
+            ("", "commits", "the likeliest number"),
+            ("low_", "low", "at least"),
+            ("high_", "high", "at most"),
+        )
     ),
     Metric(
         "replica_lag_seconds",

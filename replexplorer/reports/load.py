@@ -192,7 +192,7 @@ def load_report(
         ),
         limit=limit,
         intervals=[_second(each, end_s) for each, end_s in zip(measured.intervals, ends_s, strict=True)],
-        qps=_qps(total),
+        qps=total.qps,
         queries={"read": total.reads, "write": total.writes, "other": total.others},
         anatomy=anatomy,
         commit_cost=cost,
@@ -207,12 +207,7 @@ def load_report(
 def _second(interval: Interval, t_s: float) -> LoadInterval:
     queue = (interval.backlog, interval.dropped) if interval.mode == OPEN else (None, None)
     latencies = interval.service.latency, interval.response.latency
-    return LoadInterval(t_s, interval, _qps(interval), *latencies, *queue)
-
-
-def _qps(interval: Interval) -> float:
-    """Statements answered per second."""
-    return interval.queries / interval.duration_s if interval.duration_s > 0 else 0.0
+    return LoadInterval(t_s, interval, interval.qps, *latencies, *queue)
 
 
 def _limit(measured: Measurement) -> str | None:
@@ -284,7 +279,7 @@ def interval_line(interval: Interval, second: int) -> str:
     reads, writes, others, errors, reconnects = (count / seconds if seconds > 0 else 0.0 for count in counts)
     line = (
         f"[ {second}s ] thds: {interval.clients} tps: {interval.tps:.2f} "
-        f"qps: {_qps(interval):.2f} (r/w/o: {reads:.2f}/{writes:.2f}/{others:.2f}) "
+        f"qps: {interval.qps:.2f} (r/w/o: {reads:.2f}/{writes:.2f}/{others:.2f}) "
         f"lat (ms,95%): {interval.latency.percentile_ms(95) or 0.0:.2f} "
         f"err/s: {errors:.2f} reconn/s: {reconnects:.2f}"
     )

@@ -114,13 +114,12 @@ def recent_of(parts: Sequence[LoadView], length_s: float, *, is_mixed: bool = Fa
         n, tps = merged.count, merged.count / length_s if length_s > 0 else newest.tps
         latencies = [*(merged.percentile_ms(float(name[1:])) for name in ENOUGH), merged.max_ms]
     p50, p95, p99, highest = latencies
-    asked = [part for part in parts if part.qps is not None and part.duration_s > 0]
-    asked_s = sum(part.duration_s for part in asked)
+    answered = sum((part.qps or 0.0) * part.duration_s for part in parts)
     return Recent(
         length_s,
         n,
         tps,
-        sum((part.qps or 0.0) * part.duration_s for part in asked) / asked_s if asked else newest.qps,
+        answered / length_s if length_s > 0 else newest.qps,
         p50,
         p95,
         p99,

@@ -188,6 +188,11 @@ class Interval:
         return self.reads + self.writes + self.others
 
     @property
+    def qps(self) -> float:
+        """Statements answered per second."""
+        return self.queries / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
     def retries(self) -> int:
         """Transactions retried."""
         return self.deadlocks + self.lock_timeouts + self.conflicts
@@ -464,7 +469,6 @@ class LoadView:
             **same,
             n=interval.commits,
             mean_ms=interval.service.mean_ms,
-            qps=interval.queries / interval.duration_s if interval.duration_s > 0 else None,
             prepared=prepared if interval.state == "preparing" else None,
         )
 
