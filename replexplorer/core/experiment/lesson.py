@@ -42,6 +42,7 @@ class Choice:
     text: str
     least: float = -inf
     most: float = inf
+    __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Question:
     """How long the load is measured for it, once the step is done."""
     sql: str = ""
     """What one would type in `mysql` to see the figure; for the handout."""
+    __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
     def is_right(self, given: float | str, measured: float) -> bool:
         """Whether an answer is, by what was measured."""
