@@ -36,7 +36,7 @@ def run_on(session: Session, states: list[LessonState]) -> LessonRun:
     return LessonRun(
         LESSON,
         session.console,
-        experiments=(),
+        experiments=lambda *_: pytest.fail("none is named"),
         presets=lambda _: (),
         share=states.append,
         clock=session.outside.clock,
