@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from replexplorer.cli.entry import Call
-    from replexplorer.engine.experiment.lesson import LessonRun
+    from replexplorer.engine.lesson import LessonRun
     from replexplorer.engine.session import Session
 
 _LOOK_EVERY_S: Final = 0.5
@@ -36,7 +36,7 @@ def lesson_run(
 ) -> Iterator[LessonRun]:
     """A lesson on a session. Where it is, is kept for `watch --notes` until it ends, and then what it came
     to for `lesson export --answers`."""
-    from replexplorer.engine.experiment.lesson import LessonRun
+    from replexplorer.engine.lesson import LessonRun
 
     file = paths.lesson_state(call.values.stack)
     run = LessonRun(
@@ -71,7 +71,7 @@ def run_lesson(call: Call) -> int | Coroutine[Any, Any, int]:
 async def _headless(call: Call, lesson: Lesson) -> int:
     """Go through it with its own answers and say which are right on this machine."""
     from replexplorer.cli.experiment_run import carried_out
-    from replexplorer.engine.experiment.lesson import headless
+    from replexplorer.engine.lesson import headless
 
     async def run(session: Session, watch: Watch) -> LessonResult:
         with lesson_run(call, lesson, session) as run:

@@ -36,7 +36,7 @@ _EXPERIMENTS: Final = (Doing.LAB, Doing.DRILL)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LessonChoice:
     """One answer to choose: it is right while the figure lies in its range."""
 
     text: str
@@ -46,7 +46,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LessonQuestion:
     """What is asked before a step is done."""
 
     text: str
@@ -57,7 +57,7 @@ class Question:
     within: float = 0.15
     """A number is right when it differs from what was measured by this share at most."""
     unit: str = ""
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[LessonChoice, ...] = ()
     """Empty: a number is asked for."""
     seconds: float = 8.0
     """How long the load is measured for it, once the step is done."""
@@ -112,7 +112,7 @@ class LessonStep:
     """To the trainer alone."""
     do: tuple[DrillStep, ...] = ()
     """Done once the question is answered; of a step without one at its beginning."""
-    ask: Question | None = None
+    ask: LessonQuestion | None = None
 
     @property
     def runs(self) -> Sequence[DrillStep]:
@@ -172,7 +172,7 @@ class Answered:
     asked: str
     unit: str
     given: float | str | None
-    """By the class; None: it was revealed, or nobody was there to answer."""
+    """By the class; None: it was revealed, or no one was there to answer."""
     expected: float | str | None
     """By the lesson; None where a figure for it was not measured."""
     measured: float | None

@@ -147,7 +147,7 @@ class LessonRun:
     async def back(self) -> None:
         """Enter the step before this one, its start restored; raises UsageError at the first."""
         if not self.at:
-            raise UsageError(f"this is the first step of {self.lesson.name}", "`next` goes on")
+            raise UsageError(f"this is the first step of {self.lesson.name}", "go to the next step")
         with self._working("restoring the start of the step before"):
             await self._restore(self._starts[self.at - 1])
             await self._enter(self.at - 1)
@@ -166,7 +166,7 @@ class LessonRun:
         no answer; whatever fails leaves the question open."""
         step, ask = self.step, self.step.ask
         if ask is None or not self.is_open:
-            raise UsageError("no question is open", "`next` goes on")
+            raise UsageError("no question is open", "go to the next step")
         given = None if given is None else ask.read(given)
         with self._working(step.name):
             self.is_open = False
