@@ -28,12 +28,13 @@ from replexplorer.core.experiment.relations import Found, figures_of
 from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import Assignment
+from replexplorer.core.knobs.names import Assignment, KnobName
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.load.script import read_script
 from replexplorer.core.load.workload import WORKLOADS
 from replexplorer.core.server.exposure import FAILURES
-from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.server.protection import Look, ProtectionState, unprotected_between
+from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.matrix import run_of
 from replexplorer.engine.experiment.phase import Act, measured_rtt
 from replexplorer.engine.experiment.run import Conductor
@@ -307,6 +308,7 @@ class LessonRun:
         phase = Phase(self.step.name, (), length, length, ProtectionState.OFF, "")
         act = Act(stack, phase, quick=False, tell=self._say)
         async with stack.reserved(self.lesson.kind, self.lesson.name):
+            first = await stack.look()
             found = await act.measure(self._clock.monotonic() + _WARMUP_S)
             seen, rtt = await stack.look(), await measured_rtt(stack, _RTT_LOOKS)
             if found.load.total.mode == OPEN:
@@ -321,7 +323,7 @@ class LessonRun:
             fsync_measured_ms=seen.fsync_ms,
         )
         more: dict[str, Any] = {
-            "unprotected": result.unprotected,
+            "unprotected": unprotected_between(_look_of(first), _look_of(seen)),
             "acks": seen.protection.replicas_acking,
             "lag_s": lag and lag.end,
             "lag_max_s": lag and lag.max,
@@ -351,6 +353,12 @@ class LessonRun:
             astray = not seen.system.is_group and node.follows != seen.source
             if node.name != seen.source and (astray or node.diverged is not None):
                 await self._console.rejoin(node.name, copy=node.diverged is not None)
+
+
+def _look_of(seen: Snapshot) -> Look:
+    """The source as the count of unprotected commits has it."""
+    counters, is_on = seen.counters[seen.source], seen.effective(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+    return Look(counters.at_s, seen.protection, counters, is_on)
 
 
 async def _drop_tables(stack: StackApi) -> None:
