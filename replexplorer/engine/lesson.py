@@ -373,8 +373,7 @@ async def _drop_tables(stack: StackApi) -> None:
     workload = WORKLOADS[name] if script is None else read_script(script, name).workload
     sql = stack.sql(stack.seen.source)
     try:
-        drops = [f"DROP TABLE IF EXISTS {table.quoted}" for table in workload.tables]
-        await execute(sql, drops, deadline_s=_APPLIED_WITHIN_S)
+        await execute(sql, [table.drop for table in workload.tables], deadline_s=_APPLIED_WITHIN_S)
     finally:
         await sql.close()
 
