@@ -171,6 +171,7 @@ class LessonRun:
         given = None if given is None else ask.read(given)
         with self._working(step.name):
             self.is_open = False
+            self._share(self.state)
             try:
                 found = await self._do(step)
             except BaseException:
