@@ -53,7 +53,8 @@ class Console:
     _faults: Faults
     _roles: RoleChanges
     _restorer: Restorer
-    _stack: StackApi
+    stack: StackApi
+    """To look at it, and what experiments work with."""
     saved: SavedStates
     """The rows that presets have."""
     _share_mark: Callable[[str], Awaitable[None]]
@@ -101,7 +102,7 @@ class Console:
         settings would pass for requested ones."""
         self._check_own(anyway)
         if not anyway:
-            await finish_killed(self._stack)
+            await finish_killed(self.stack)
         result = await self._controls.turn(desired, anyway=anyway)
         if result.changed or result.before != desired:
             self._undo.append(result.before)
@@ -146,7 +147,7 @@ class Console:
             driver = await self._controls.fleet.keeper.lease()
             if driver is not None and driver.load and self._turns.actor.is_other(driver):
                 raise StackUnavailable(f"{driver} drives a load", "end it first, or add --force")
-            await finish_killed(self._stack)
+            await finish_killed(self.stack)
         await self._share_mark(title)
 
     def _check_own(self, anyway: bool) -> None:
@@ -174,7 +175,7 @@ class Console:
     async def scale(self, replicas: int, report: Reporter = _silent) -> None:
         """Bring replicas up, or remove the last ones with their data, until there are this many."""
         await self._turns.refuse_under_experiment()
-        await self._stack.scale(replicas, report)
+        await self.stack.scale(replicas, report)
 
     async def give_back(self, yes: bool) -> None:
         """The answer to `Tick.lost`: re-apply what restarts took, or leave it."""
@@ -244,7 +245,7 @@ class Console:
     async def run(self, experiment: Procedure[R]) -> R:
         """Run an experiment: nobody else turns a knob meanwhile, and what it takes is restored whatever
         happens."""
-        return await experiment.run(self._stack)
+        return await experiment.run(self.stack)
 
 
 Command = Callable[[Console], Awaitable[R]]
