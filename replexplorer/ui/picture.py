@@ -226,6 +226,10 @@ class Picture:
         is_held = self._held is not None or self.tick is None
         self._held = None if is_held else replace(self, log=self.log.copy())
 
+    def hold(self, past: Picture) -> None:
+        """In place of the picture that is held, this one, of another moment."""
+        self._held = past if self.is_frozen and past.tick else self._held
+
     def chart(self, name: str) -> ChartModel:
         """`tps`, `latency`, `lag`, or `exposure`: what failures would lose; over the present page."""
         page, points = self._page()

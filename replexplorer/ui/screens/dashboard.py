@@ -34,7 +34,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import with_stack
 from replexplorer.core.tick import Tick
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview, SetResult
-from replexplorer.engine.view import View
+from replexplorer.engine.view import BREATHE_EVERY, View
 from replexplorer.ui.actions import (
     DASHBOARD,
     FAR_S,
@@ -42,6 +42,7 @@ from replexplorer.ui.actions import (
     QUIT,
     SEEK_S,
     VIEW,
+    DashboardMode,
     bindings_of,
     first_key,
     keys_of,
@@ -159,6 +160,8 @@ class DashboardScreen(Screen[None]):
         """It asks whether to quit."""
         self._answered: tuple[str, ...] = ()
         """What was lost and is answered for."""
+        self._moment_s = 0.0
+        """Which the held picture is of, or will be."""
 
     def compose(self) -> ComposeResult:
         """Every widget of every layout; the layout's class says which are shown."""
@@ -195,7 +198,7 @@ class DashboardScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Begin to listen, and to watch what rests."""
-        self.query_one(Footer).items = self.mode.footer
+        self.query_one(Footer).items = self.allowed.footer
         self.watch(self.app, "theme", self._restyle, init=False)
         self.set_interval(0.1, self.apply_rested)
         if self._player is not None:
@@ -227,13 +230,18 @@ class DashboardScreen(Screen[None]):
 
     # -- keys
 
+    @property
+    def allowed(self) -> DashboardMode:
+        """The mode, in which a held picture's time can be moved."""
+        return self.mode.frozen if self.picture.is_frozen else self.mode
+
     def key(self, action: str) -> str:
         """The first key of an action, as it is shown."""
         return first_key(action, self._settings.keymap)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What the mode allows; a hand on a lab only while one runs, its captions for who presents."""
-        if action in self.mode.refused:
+        if action in self.allowed.refused:
             return False
         if self._player is not None:
             return True
@@ -270,7 +278,8 @@ class DashboardScreen(Screen[None]):
             self._ask(())
             self.ask("re-apply", lambda console: console.give_back(event.key == "y"))
             return True
-        if any(event.key in keys_of(one.id, keymap) for one in DASHBOARD if one.method in self.mode.refused):
+        refused = self.allowed.refused
+        if any(event.key in keys_of(one.id, keymap) for one in DASHBOARD if one.method in refused):
             self._refuse()
             return True
         character = event.character or ""
@@ -356,13 +365,22 @@ class DashboardScreen(Screen[None]):
         self._draw_knobs()
 
     def action_step(self, direction: int, coarse: bool = False) -> None:
-        """A step of the selected knob, or through a recording."""
+        """A step of the selected knob, or through a recording, or of a held picture through this session."""
+        by_s = direction * (FAR_S if coarse else SEEK_S)
         if self._player is not None:
-            self._player.seek(direction * (FAR_S if coarse else SEEK_S))
+            self._player.seek(by_s)
+        elif self.picture.is_frozen and self.picture.tick is not None:
+            self._moment_s += by_s
+            self._moment_s = min(max(self._moment_s, self.picture.origin_s), self.picture.tick.at_s)
+            self._look_back(self._moment_s)
         else:
-            self._problem = ""
-            self.board.step(direction, self._settings.monotonic(), coarse=coarse)
-            self._draw_knobs()
+            self._stage(direction, coarse)
+
+    def _stage(self, direction: int, coarse: bool = False) -> None:
+        """A step of the selected knob."""
+        self._problem = ""
+        self.board.step(direction, self._settings.monotonic(), coarse=coarse)
+        self._draw_knobs()
 
     def action_knob_apply(self) -> None:
         """Apply what is staged now; with nothing staged, show all knobs, in the drawer of a small screen, or
@@ -496,7 +514,7 @@ class DashboardScreen(Screen[None]):
         if "knob_type" in self.mode.refused:
             self._refuse()
         else:
-            self.action_step(message.direction)
+            self._stage(message.direction)
 
     @on(KnobPanel.Scrolled)
     def _wheel(self, message: KnobPanel.Scrolled) -> None:
@@ -584,6 +602,27 @@ class DashboardScreen(Screen[None]):
             self._player.toggle()
         else:
             self.picture.freeze()
+            self._moment_s = self.picture.tick.at_s if self.picture.tick else 0.0
+            self.query_one(Footer).items = self.allowed.footer
+        self._draw()
+
+    @work(exclusive=True, group="past", exit_on_error=False)
+    async def _look_back(self, until_s: float) -> None:
+        """Hold the picture as it was at this moment, folded from the ticks until then."""
+        past = Picture()
+        try:
+            for number, tick in enumerate(self._view.past()):
+                if past.tick is not None and tick.at_s > until_s:
+                    break
+                past.fold(tick)
+                if number % BREATHE_EVERY == 0:
+                    await asyncio.sleep(0)
+        except ReplexplorerError as error:
+            self._fail("looking back", error)
+        self.picture.hold(past)
+        if until_s < past.origin_s:
+            self._moment_s = past.origin_s
+            self.notify("this session is not recorded: only its last minutes are kept", severity="warning")
         self._draw()
 
     def action_zoom(self, steps: int) -> None:
