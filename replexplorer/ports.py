@@ -562,7 +562,7 @@ class Recorder(Protocol):
         """Add ticks, in order."""
         ...
 
-    def ticks(self) -> Iterator[Tick]:
+    def past(self) -> Iterator[Tick]:
         """What is in it so far, in order; raises UsageError where that cannot be read."""
         ...
 

@@ -132,7 +132,7 @@ class SessionWriter:
         """Write ticks in order; raises RecordingFailed."""
         await self._do(self._write, ticks)
 
-    def ticks(self) -> Iterator[Tick]:
+    def past(self) -> Iterator[Tick]:
         """All that was written so far, in order; raises UsageError."""
         with contextlib.closing(SessionReader(self._path)) as reader:
             yield from reader.ticks()

@@ -183,7 +183,7 @@ class Recording:
 
     def past(self) -> Iterator[Tick]:
         """All ticks so far, in order; of a session that is not recorded the last ones."""
-        return iter(tuple(self._remembered)) if self._recorder is None else self._recorder.ticks()
+        return iter(tuple(self._remembered)) if self._recorder is None else self._recorder.past()
 
     async def end(self, *, kept: bool = True) -> None:
         """Write what waits, and close the file, or leave none unless it is to be `kept`; harmless twice. A

@@ -46,6 +46,8 @@ class Action:
         return self.run.partition("(")[0]
 
 
+RESET: Final = "lesson.reset"
+"""Id of what is asked before it is done, as `QUIT` is."""
 DASHBOARD: Final[tuple[Action, ...]] = (
     Action("knob.prev", "up,k", "Select the knob above", False, "move(-1)"),
     Action("knob.next", "down,j", "Select the knob below", False, "move(1)"),
@@ -83,11 +85,13 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("ledger.open", "g", "Open the epoch ledger"),
     Action("log.open", "L", "Open the event log"),
     Action("sweep.open", "S", "Open the sweep: every combination of some knobs, measured"),
-    Action("lab.open", "o", "Open the labs: run a published experiment, see what it found"),
+    Action("lab.open", "o", "Open the lessons, labs and drills: begin one, see what it found"),
     Action("lab.pause", "P", "Pause the lab before its next phase, or continue"),
-    Action("lab.abort", "A", "Abort the lab and restore its knobs"),
-    Action("step.next", "n", "Next phase of a lab; next mark of a replay"),
-    Action("step.prev", "b", "Previous caption (presenting) or mark (replay)", False),
+    Action("lab.abort", "A", "Abort the lab, or end the lesson, and restore its knobs"),
+    Action("lesson.answer", "a", "Answer the lesson's question, or reveal it (nothing typed)"),
+    Action(RESET, "B", "Begin the lesson's step again, rows and all (asks)"),
+    Action("step.next", "n", "Next phase of a lab, step of a lesson, mark of a replay"),
+    Action("step.prev", "b", "Previous step of a lesson, caption (presenting), mark (replay)", False),
     Action("replay.faster", "greater_than_sign", "Play faster (in a replay)", False, "speed(True)"),
     Action("replay.slower", "less_than_sign", "Play slower (in a replay)", False, "speed(False)"),
 )  # fmt: skip

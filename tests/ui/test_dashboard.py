@@ -207,7 +207,9 @@ async def test_a_held_picture_moves_through_the_session_and_turns_nothing() -> N
         for key, back, tps in (("shift+left", "39 s", 31), ("right", "34 s", 36), ("shift+right", "4 s", 59)):
             await app.press(key)
             await app.until(lambda back=back: f" FROZEN -{back} " in app.text("#header"), back)  # type: ignore[misc]
-            assert chart(app, "#tps-chart").series[0].points[-1][1] == tps, "each point is there, and none after"
+            assert chart(app, "#tps-chart").series[0].points[-1][1] == tps, (
+                "each point is there, and none after"
+            )
             assert " 5 s " in app.text("#footer")
         app.facade.recorded = app.facade.recorded[10:]
         await app.press("shift+left")
