@@ -370,7 +370,7 @@ class LessonRun:
         async def look(stack: StackApi) -> _Start:
             seen = await stack.look()
             knobs = {name: view.requested for name, view in seen.knobs.items()}
-            return _Start(seen.server, seen.source, knobs, stack.load.settings is not None)
+            return _Start(seen.server, seen.source, knobs, stack.load.runs)
 
         return await self._run(look)
 
