@@ -167,6 +167,8 @@ class LessonDoTable(StepTable):
     drill: str | None = None
     full: bool = False
     """Of `lab` and `drill`: not the quick one."""
+    settings: Knobs = Field(default={}, alias="with")
+    """Of `drill`: in place of its own."""
 
 
 class LessonStepTable(_Table):
@@ -468,15 +470,18 @@ def read_lesson(file: Path, named: Callable[[Doing, str], object]) -> Lesson:
         where: Where = ("step", at)
         if any(step.name == table.name for step in steps):
             raise reader.wrong((*where, "name"), f"{table.name!r} is another step's name")
-        do = [
-            replace(_step(reader, each, (*where, "do", number)), is_full=each.full)
-            for number, each in enumerate(table.do)
-        ]
-        own = [*PHASE_FIGURES, *LESSON_FIGURES]
-        for number, each in enumerate(do):
-            if each.doing in (Doing.PRESET, Doing.LAB, Doing.DRILL):
-                found = reader.at((*where, "do", number, each.doing.value), named, each.doing, each.what)
+        do, own = list[DrillStep](), [*PHASE_FIGURES, *LESSON_FIGURES]
+        for number, each in enumerate(table.do):
+            here = (*where, "do", number)
+            step = replace(_step(reader, each, here), is_full=each.full)
+            if step.doing in (Doing.PRESET, Doing.LAB, Doing.DRILL):
+                found = reader.at((*here, step.doing.value), named, step.doing, step.what)
                 own = [*FIGURES] if isinstance(found, Drill) else _figures_of(found, own)
+            if each.settings:
+                if step.doing is not Doing.DRILL:
+                    raise reader.wrong((*here, "with"), f"{step.doing} has no 'with'", "leave it out")
+                step = replace(step, settings=reader.settings(each.settings, (*here, "with")))
+            do.append(step)
         if table.ask is not None:
             _check_question(reader, table.ask, (*where, "ask"), [*own, *known])
             known += [f"{table.name}.{name}" for name in own]

@@ -62,7 +62,9 @@ def command_of(step: DrillStep) -> str:
     if not what:
         typed = typed.partition(" --")[0].rstrip()
     quick = " --quick" if step.doing in (Doing.LAB, Doing.DRILL) and not step.is_full else ""
-    return " ".join(["replexplorer", f"{typed}{what}{quick}", *step.settings])
+    settings = " ".join(step.settings)
+    given = f" --set {settings}" if step.doing is Doing.DRILL and settings else f" {settings}".rstrip()
+    return f"replexplorer {typed}{what}{quick}{given}"
 
 
 def _right(ask: Question) -> str:

@@ -27,7 +27,7 @@ from replexplorer.core.system import System
 
 FIGURES: Final = (
     "unprotected", "acks", "lag_s", "lag_max_s", "applied_tps", "queued", "drain_s", "source_lost",
-    "process_dies", "power_cut", "rto_ms",
+    "process_dies", "power_cut", "rto_ms", "binlog_bytes",
 )  # fmt: skip
 """What a question may name of a measured step besides the figures of a lab's phase."""
 _AROUND_S: Final = 3.0

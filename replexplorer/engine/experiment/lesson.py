@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.experiment.drill import CAUGHT_UP, WRITING, Doing, DrillStep
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.experiment.drill import CAUGHT_UP, WRITING, Doing, Drill, DrillStep
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.drill_result import figures_of as figures_of_drill
 from replexplorer.core.experiment.experiment import ExperimentProgress, ExperimentResult, NamedExperiment
@@ -25,6 +25,7 @@ from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, Desired
+from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.load.script import read_script
 from replexplorer.core.load.workload import WORKLOADS
 from replexplorer.core.server.exposure import FAILURES, Loss
@@ -305,6 +306,9 @@ class LessonRun:
         if found is None:
             raise UsageError(f"no {each.doing} {each.what}", f"see `replexplorer {each.doing} list`")
 
+        if isinstance(found, Drill):
+            found = found.with_settings(each.settings)
+
         def watch(now: ExperimentProgress) -> None:
             stage = f", {now.stage.name}" if now.stage else ""
             self._say(f"{each.text}{stage}: {now.doing}")
@@ -337,6 +341,8 @@ class LessonRun:
             found = await act.measure(stack.clock.monotonic() + _WARMUP_S)
             seen = await stack.look()
             rtt = await measured_rtt(stack, _RTT_LOOKS)
+            if found.load.total.mode == OPEN:
+                await stack.load.follow()  # it was drained
         load = act.of_load(found)
         result = replace(
             load,
@@ -351,6 +357,7 @@ class LessonRun:
             more |= {"lag_s": lag.end, "lag_max_s": lag.max, "applied_tps": lag.applied_tps}
             node = next(each for each in seen.nodes if each.name == lag.replica)
             more["queued"] = node.applier and node.applier.queued
+        more["binlog_bytes"] = found.cost and found.cost.binlog_bytes
         for failure in FAILURES if found.exposure else ():
             loss = getattr(found.exposure, failure)
             more[failure] = loss.commits if isinstance(loss, Loss) else None
@@ -390,11 +397,13 @@ class LessonRun:
         if (await self._now()).runs is not start.runs:
             await console.toggle_load()
 
-    async def _follow(self, nodes: Iterable[str], seen: Snapshot) -> None:
-        """Let nodes follow the source, with a copy of its data where they have diverged."""
-        diverged = {node.name for node in seen.nodes if node.diverged is not None}
-        for node in nodes:
-            await self._console.rejoin(node, copy=node in diverged)
+    async def _follow(self, nodes: Sequence[str], seen: Snapshot) -> None:
+        """Let those of the nodes follow the source that do not, with a copy of its data where they have
+        diverged."""
+        for node in seen.nodes:
+            astray = not seen.system.is_group and node.follows != seen.source
+            if node.name in nodes and (astray or node.diverged is not None):
+                await self._console.rejoin(node.name, copy=node.diverged is not None)
 
     async def _make_rows_new(self) -> None:
         """Let the load make its tables again."""
@@ -424,7 +433,8 @@ async def _drop_tables(stack: StackApi) -> None:
     workload = WORKLOADS[name] if script is None else read_script(script, name).workload
     sql = stack.sql(stack.seen.source)
     try:
-        await execute(sql, [f"DROP TABLE IF EXISTS {table.quoted}" for table in workload.tables])
+        drops = [f"DROP TABLE IF EXISTS {table.quoted}" for table in workload.tables]
+        await execute(sql, drops, deadline_s=_APPLIED_WITHIN_S)
     finally:
         await sql.close()
 
@@ -432,18 +442,23 @@ async def _drop_tables(stack: StackApi) -> None:
 async def headless(run: LessonRun, told: Callable[[Answered | None], None]) -> LessonResult:
     """Go through a lesson with its own answers; `told` hears of each step as it begins, and of each answer.
     What fails on the way ends it as aborted, and what it changed is restored in any case."""
+    aborted, unrestored = None, ()
     try:
         await run.begin()
-        while True:
-            told(None)
+        told(None)
+        while run.is_open or run.at + 1 < len(run.lesson.steps):
             if run.is_open:
                 told(await run.answer(None))
-            if run.at + 1 == len(run.lesson.steps):
-                return run.result
-            await run.next()
+            else:
+                await run.next()
+                told(None)
     except StackUnavailable as error:
         if not run.answers:
             raise
-        return replace(run.result, aborted=f"{run.step.name}: {error}")
+        aborted = f"{run.step.name}: {error}"
     finally:
-        await run.end()
+        try:
+            await run.end()
+        except ReplexplorerError as error:
+            unrestored = (str(error),)
+    return replace(run.result, aborted=aborted, unrestored=unrestored)
