@@ -35,7 +35,7 @@ from replexplorer.core.server.node_view import LATE_S, SETTLED_S, healthy, troub
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import with_stack
 from replexplorer.core.tick import Tick
-from replexplorer.engine.experiment.lesson import LessonRun
+from replexplorer.engine.lesson import LessonRun
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview, SetResult
 from replexplorer.engine.view import BREATHE_EVERY, View
 from replexplorer.ui.actions import (
