@@ -194,6 +194,23 @@ async def test_a_held_picture_is_held_in_the_log_and_the_ledger_as_well() -> Non
             await app.press("escape")
 
 
+async def test_a_held_picture_moves_through_the_session_and_turns_nothing() -> None:
+    session = [make_tick(float(at), tps=30.0 + at) for at in range(1, 30)]
+    async with bench(*session, size=(160, 45)) as app:
+        await app.press("space")
+        await app.play(make_tick(40.0, tps=100.0))
+        for key, at_s in (("left", 24), ("shift+left", 1), ("right", 6), ("shift+right", 29)):
+            await app.press(key)
+            await app.until(lambda at_s=at_s: f" FROZEN -{40 - at_s} s " in app.text("#header"), key)  # type: ignore[misc]
+            assert chart(app, "#tps-chart").series[0].points[-1][1] == 30 + at_s
+        app.facade.recorded = app.facade.recorded[10:]
+        await app.press("shift+left")
+        await app.told("this session is not recorded")
+        await app.press("space")
+        assert chart(app, "#tps-chart").series[0].points[-1][1] == 100
+        assert not app.dashboard.board.staged
+
+
 async def test_a_knob_that_is_turned_behind_a_held_picture_shows_what_it_does() -> None:
     async with bench(make_tick(1.0, rtt=(85.0, 85.4))) as app:
         await app.press("space")
@@ -383,7 +400,7 @@ async def test_a_held_outage_keeps_its_badge_at_80_columns_whatever_else_is_wron
     async with bench(make_tick(1.0, state=ProtectionState.BLOCKED, values=cut), size=(80, 24)) as app:
         await app.press("space")
         await app.play(make_tick(1.5, state=ProtectionState.DEGRADED, values=cut, tps=1889.0))
-        assert " FROZEN   1889 ▲" in app.text("#header")
+        assert " FROZEN -0 s   1889 ▲" in app.text("#header")
         assert "◼ BLOCKED" in app.text("#header")
 
 

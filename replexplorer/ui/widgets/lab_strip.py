@@ -7,6 +7,8 @@ from typing import ClassVar, Final
 
 from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.text import duration_text
+from replexplorer.engine.lesson import LessonRun
+from replexplorer.ui.actions import RESET
 from replexplorer.ui.experiments import RunningExperiment
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
@@ -14,6 +16,12 @@ from replexplorer.ui.words.runs import Line, Run, apart, fit, hint, rule, spread
 
 _BAR: Final = 12
 _TOLD_ROWS: Final = 3
+_SIGNS: Final = {True: ("✓", "good b"), False: ("✖", "bad b"), None: ("▲", "warn b")}
+"""Of an answer that is right, or not, or cannot be judged, with its ink."""
+_REST_ROWS: Final = 12
+"""Of a screen what a lesson leaves: a chart and the rows around it."""
+_BRIEF_ROWS: Final = 7
+"""What it takes where its sentences stand elsewhere."""
 
 
 class LabStrip(Lines[RunningExperiment]):
@@ -23,24 +31,31 @@ class LabStrip(Lines[RunningExperiment]):
     DEFAULT_CSS = "LabStrip { height: 2; }"
 
     brief = False
-    """Only its first row: what to watch stands elsewhere."""
+    """What to watch stands elsewhere."""
+    wall_s = 0.0
+    """The time, for a lesson's clock."""
 
     def repaint(self) -> None:
-        """Take rows for the longest of the lab's sentences, and paint."""
+        """Take rows for the longest of the lab's sentences, or for what a lesson has to say, and paint."""
         if self.shown is not None:
             width = self.app.size.width - 2
             rows = max(len(wrapped(stage.shows, width)) for stage in self.shown.experiment.stages)
             height = 1 if self.brief else 1 + max(1, min(_TOLD_ROWS, rows))
+            if isinstance(lesson := self.shown.procedure, LessonRun):
+                height = 1 + len(self._said(lesson, width + 2))
             self.take_rows(height)
         super().repaint()
 
     def draw(self, shown: RunningExperiment, width: int, height: int) -> list[Line]:
         """`LAB wan-insert 2/3 async  measuring ━━━━──── 43 s left      n next  P pause  A abort`."""
         stage = shown.step and shown.step.stage
+        lesson = shown.procedure if isinstance(shown.procedure, LessonRun) else None
         shows = wrapped(stage.shows, width - 2) if stage else [shown.experiment.teaches]
-        below = [] if self.brief else [[(f" {row}", "title")] for row in shows]
-        keys: list[Run] = []
-        if not shown.hand.aborted:
+        below = [] if self.brief else [_row_of(row, "title") for row in shows]
+        keys: Line = []
+        if lesson is not None:
+            below, keys = self._said(lesson, width), self._keys_of(lesson)
+        elif not shown.hand.aborted:
             hints = [
                 hint(self.key("step.next"), "next", "warn b" if shown.hand.waits else "muted"),
                 hint(self.key("lab.pause"), "resume" if shown.hand.paused else "pause"),
@@ -48,13 +63,42 @@ class LabStrip(Lines[RunningExperiment]):
             ]
             hints = hints[-1:] if shown.experiment.kind == "sweep" else hints  # it waits for nobody
             keys = [*apart(hints, "  "), (" ", "text")]
-        stands = [*_which(shown), *self._state(shown)]
+        stands = [*_which(shown), *(self._state(shown) if lesson is None else self._time(lesson))]
         doing, bar, left = _rest(shown)
         rests: list[Line] = [[*doing, *bar, *left], [*doing, *left], left, []]
         return [
             spread(fit(([*stands, *rest] for rest in rests), width - width_of(keys) - 1), keys, width),
             *below,
         ]
+
+    def _said(self, lesson: LessonRun, width: int) -> list[Line]:
+        """What is said, the question with its choices, and what became of it; where there is no room for all
+        the end of what is said is missing."""
+        step, most = lesson.step, _BRIEF_ROWS if self.brief else self.app.size.height - _REST_ROWS
+        found = [each for each in lesson.answers if each.step == step.name and not lesson.is_open]
+        texts = [] if step.ask is None else [(step.ask.text, "accent b")]
+        texts += [(f"{_SIGNS[each.is_right][0]} {each.words}", _SIGNS[each.is_right][1]) for each in found]
+        asked = [_row_of(row, ink) for text, ink in texts for row in wrapped(text, width - 2)]
+        if step.ask is not None and not found:
+            asked += [hint(f" {number}", each.text) for number, each in enumerate(step.ask.choices, 1)]
+        said = [] if self.brief else [_row_of(row, "title") for row in wrapped(step.say, width - 2)]
+        return [*said[: max(1, most - len(asked))], *asked]
+
+    def _keys_of(self, lesson: LessonRun) -> Line:
+        """What can be done now."""
+        is_last = lesson.at + 1 == len(lesson.lesson.steps)
+        next_one = (
+            ("lesson.answer", "answer") if lesson.is_open else ("step.next", "end" if is_last else "next")
+        )
+        keys = [next_one, ("step.prev", "back"), (RESET, "reset")]
+        keys = [("lab.abort", "ends it")] if lesson.busy else keys
+        return [*apart([hint(self.key(key), word) for key, word in keys], "  "), (" ", "text")]
+
+    def _time(self, lesson: LessonRun) -> Line:
+        """` · 12:31 of 30 min`."""
+        used_s = max(0, int(self.wall_s - lesson.state.began_wall_s))
+        late = "warn b" if used_s > 60 * lesson.lesson.minutes else "text"
+        return [(f" · {used_s // 60}:{used_s % 60:02d} of {lesson.lesson.minutes} min", late)]
 
     def _state(self, view: RunningExperiment) -> list[Run]:
         """What a presenter must not overlook, and the phase's name."""
@@ -70,6 +114,10 @@ class LabStrip(Lines[RunningExperiment]):
         if view.hand.aborted:
             notice = "ending, restoring the knobs"
         return [(f"  {notice} ", "warn b"), *name] if notice else name
+
+
+def _row_of(text: str, ink: str) -> Line:
+    return [(f" {text}", ink)]
 
 
 def _which(view: RunningExperiment) -> list[Run]:
@@ -90,6 +138,8 @@ def _rest(view: RunningExperiment) -> tuple[Line, Line, Line]:
     doing: Line = [(f"  {step.doing if step else 'beginning'}", "muted")]
     if rests or (step and step.stage and step.stage.name == step.doing):  # a drill's step is named already
         doing = []
+    if isinstance(view.procedure, LessonRun) and view.procedure.busy:
+        doing = [(f"  {view.procedure.busy} …", "warn b")]
     bar: Line = []
     if step and step.done is not None and not rests:
         done = round(step.done * _BAR)
