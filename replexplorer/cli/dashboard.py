@@ -73,10 +73,7 @@ def crashed(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
 def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
     """A session on the configured stack, which brings it up when it is started, and how to show it, with all
     labs and drills; raises MissingPiece where Docker does not answer, before any screen is taken."""
-    from replexplorer.cli.experiment import DRILLS, LABS
-    from replexplorer.core.experiment.matrix import Matrix
-
-    settings, values = settings_of(call), call.values
+    settings, values = with_experiments(settings_of(call)), call.values
     up = asyncio.run(to_make(values, UpOptions()))
     stack = provider_of(values, hosts=up.hosts)
     asyncio.run(runs(values))
@@ -91,17 +88,23 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
         on_quit=values.on_quit,
         heartbeat=True,
     )
+    return session, replace(settings, learn=partial(learn, session))
+
+
+def with_experiments(settings: Settings) -> Settings:
+    """The dashboard's settings with all labs and drills, and a notice of each that cannot be used."""
+    from replexplorer.cli.experiment import DRILLS, LABS
+    from replexplorer.core.experiment.matrix import Matrix
+
     (labs, failed), (drills, broken) = LABS.own(), DRILLS.own()
     unused = [f"lab {error} (not used)" for _, error in failed]
     unused += [f"drill {error} (not used)" for _, error in broken]
-    settings = replace(
+    return replace(
         settings,
         labs=(*LABS.shipped().values(), *(lab for lab, _ in labs)),
         drills=(*DRILLS.shipped().values(), Matrix(), *(drill for drill, _ in drills)),
         notices=(*settings.notices, *unused),
-        learn=partial(learn, session),
     )
-    return session, settings
 
 
 def settings_of(call: Call) -> Settings:

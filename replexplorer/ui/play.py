@@ -36,10 +36,14 @@ from replexplorer.formats.play_script import (
     PlayScript,
     Step,
 )  # fmt: skip
+from replexplorer.formats.scenes import scene_texts
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.style.theme import TALL_ROWS
+from replexplorer.ui.widgets.strips import block_rows
+from replexplorer.ui.words.runs import wrapped
 
 _GLANCE_S: Final = 0.02
 """Between two looks whether there is another picture."""
@@ -96,20 +100,23 @@ class ManualClock:
 
 
 class CaptionBar(Static):
-    """One line of a play over the lower end of the screen, the knob line and keys below it left free."""
+    """What a play says, below all else of the screen, which makes room for it."""
 
     DEFAULT_CSS = """
     CaptionBar {
-        layer: _toastrack; dock: bottom; height: auto; max-height: 4; width: 1fr;
-        margin: 0 2 2 2; padding: 0 2;
+        dock: bottom; height: auto; width: 1fr; padding: 1 2;
         background: $rx-select; color: $rx-title; text-style: bold; text-align: center;
     }
     """
 
-    def __init__(self, caption: str) -> None:
-        super().__init__(caption, markup=False)
-        self.caption = caption
-        """What it says."""
+    def __init__(self, caption: str, letter_cells: int = 0) -> None:
+        """In large letters where it fits into so many cells and two lines of them."""
+        lines = wrapped(caption, max(1, letter_cells // 3)) if caption.isascii() else []
+        are_large = letter_cells > 0 and len(lines) in (1, 2)
+        rows = [row for line in lines for row in block_rows(line, bold=False)] if are_large else [caption]
+        super().__init__("\n".join(rows), markup=False)
+        self.said = (caption, letter_cells)
+        """What it says, and the cells that its letters had."""
 
 
 class _CapturingDriver(HeadlessDriver):
@@ -134,12 +141,14 @@ class PlayApp(ExplorerApp):
         *,
         size: tuple[int, int] | None = None,
         cast: CastWriter | None = None,
+        pictures: list[str] | None = None,
         told: Callable[[PlayedLine], None] = lambda _: None,
         clock: ManualClock | None = None,
     ) -> None:
         """`size`: columns and rows without a terminal; None: in the terminal of this process. `cast` takes
-        what is drawn without one. `told` hears of each line when it has ended. Raises UsageError where a line
-        names a lab or drill that there is not."""
+        what is drawn without one, `pictures` the screen as an SVG at the end of what follows each caption.
+        `told` hears of each line when it has ended. Raises UsageError where a line names a lab or drill that
+        there is not."""
         # Keys are the default ones, so that a play is the same for everybody.
         settings = replace(settings, keymap={})
         if clock is not None:
@@ -148,12 +157,15 @@ class PlayApp(ExplorerApp):
         self._script = script
         self._without_terminal = size
         self._cast = cast
+        self._pictures = pictures
         self._told = told
         self._clock = clock
         self._pilot: Pilot[str] = Pilot(self)
         self._began_s = time.monotonic()
         self._caption = ""
         self._bar: CaptionBar | None = None
+        self._is_taken = False
+        """Something took the key that was pressed last."""
         self._changed: tuple[str, ...] = ()
         self._dashboard: DashboardScreen | None = None
         self._first: Tick | None = None
@@ -171,9 +183,7 @@ class PlayApp(ExplorerApp):
         """Why it ended early."""
         self.left = ""
         """What was restored and what the view leaves behind."""
-        for line in script.lines if view.console is not None else ():
-            if line.word in ("lab", "drill"):
-                self._experiment(line)
+        check_names(script, settings)
         if size is not None:
             self.driver_class = _CapturingDriver
             if not self.no_color:
@@ -236,6 +246,10 @@ class PlayApp(ExplorerApp):
         if self._cast is not None and (kind == "o" or hidden_since_s is None):
             now_s = self._now_s if hidden_since_s is None else hidden_since_s
             self._cast.event(now_s - self._hidden_s - ago_s, kind, data)
+
+    def _take_picture(self) -> None:
+        if self._pictures is not None:
+            self._pictures.append(self.export_screenshot(title=self._script.title))
 
     def _show(self, is_shown: bool) -> None:
         """Let time pass in the cast, or not; harmless twice."""
@@ -316,12 +330,16 @@ class PlayApp(ExplorerApp):
         """Wait for the dashboard, perform every line, and quit."""
         try:
             await self._wait_until_ready()
-            lines = self._script.lines
+            lines, is_said = self._script.lines, False
             if self._view.console is None:
                 self._show(True)
             elif lines[0].word != "start":
                 lines = (_DEFAULTS, *lines)
             for line in lines:
+                if line.word == "caption":
+                    if is_said:
+                        self._take_picture()
+                    is_said = True
                 began_s = self._now_s
                 await self._do(line)
                 await self._keep_caption()
@@ -331,6 +349,7 @@ class PlayApp(ExplorerApp):
                 self._changed = ()
                 self.lines.append(played)
                 self._told(played)
+            self._take_picture()
         except ReplexplorerError as error:
             self.failure = error
         except asyncio.CancelledError:
@@ -371,8 +390,11 @@ class PlayApp(ExplorerApp):
         match line.word:
             case "key":
                 for key in line.keys:
+                    self._is_taken = True
                     await self._pilot.press(key)
                     await self._settle()
+                    if not self._is_taken:
+                        raise PlayFailed(f"nothing took {key}", "press what this screen has: see `?`")
                     await self._keep_caption()
             case "wait":
                 await self._until((), line.length_s)
@@ -415,28 +437,21 @@ class PlayApp(ExplorerApp):
                 await console.mark(rest)
             case "set":
                 await console.set(tuple(map(console.parse, rest.split())))
+            case "preset":
+                await console.set(tuple(map(console.parse, scene_texts(rest))))
             case "fault":
                 await console.inject(parse_fault(rest, tick.roster))
             case "clear":
                 await console.clear(rest or None)
             case "lab" | "drill" if self._dashboard is not None:
-                experiment, control = self._experiment(line), self._dashboard.experiments
+                experiment = named_experiment(self._script, line, self.settings)
+                control = self._dashboard.experiments
                 await asyncio.wait([control.start(experiment, quick=rest.endswith(" quick"))])
                 found = control.result_of(experiment)
                 if found is None or found.verdict != "holds":
                     raise PlayFailed(found.ending if found else f"{line.word} {rest}: ended early", "")
             case _:
                 await console.reset()
-
-    def _experiment(self, line: Step) -> NamedExperiment:
-        """The lab or drill that a line names; raises UsageError."""
-        known = self.settings.labs if line.word == "lab" else self.settings.drills
-        name = line.rest.partition(" ")[0]
-        found = next((each for each in known if each.name == name), None)
-        if found is None:
-            where = f"{self._script.file}, line {line.number}"
-            raise UsageError(f"{where}: no {line.word} {name}", f"see `replexplorer {line.word} list`")
-        return found
 
     async def _put(self, assignments: Sequence[Assignment]) -> list[str]:
         """Clear every fault and turn these knobs of live servers; answers what that changed."""
@@ -448,11 +463,44 @@ class PlayApp(ExplorerApp):
         return [*cleared, *(format_change(one.name, one.before, one.requested) for one in turned)]
 
     async def _keep_caption(self) -> None:
-        """The caption stands on the screen in front, and on no other."""
-        bar = self._bar
-        if bar is not None and (bar.caption != self._caption or bar not in self.screen.children):
+        """The caption is on the screen in front and on no other, in large letters before a room."""
+        bar, dashboard = self._bar, self._dashboard
+        before_room = dashboard is self.screen and dashboard.presenter.began_s is not None
+        has_room = before_room and self.size.height >= TALL_ROWS and not self.settings.glyphs.ascii
+        said = self._caption, self.size.width - 4 if has_room else 0
+        if bar is not None and (bar.said != said or bar not in self.screen.children):
             self._bar = None
             await bar.remove()
         if self._caption and self._bar is None:
-            self._bar = CaptionBar(self._caption)
+            self._bar = CaptionBar(*said)
             await self.screen.mount(self._bar)
+
+    # -- keys that nothing takes
+
+    def on_key(self) -> None:
+        """A key has come up to here: no screen and no widget kept it, and a binding may still act."""
+        self._is_taken = False
+
+    async def run_action(self, *action: Any, **how: Any) -> bool:
+        """Run an action; one that is done has taken the key."""
+        done = await super().run_action(*action, **how)
+        self._is_taken = self._is_taken or done
+        return done
+
+
+def check_names(script: PlayScript, settings: Settings) -> None:
+    """Raise UsageError where a line names a lab or drill that there is not."""
+    for line in script.lines:
+        if line.word in ("lab", "drill"):
+            named_experiment(script, line, settings)
+
+
+def named_experiment(script: PlayScript, line: Step, settings: Settings) -> NamedExperiment:
+    """The lab or drill that a line names; raises UsageError."""
+    known = settings.labs if line.word == "lab" else settings.drills
+    name = line.rest.partition(" ")[0]
+    found = next((each for each in known if each.name == name), None)
+    if found is None:
+        where = f"{script.file}, line {line.number}"
+        raise UsageError(f"{where}: no {line.word} {name}", f"see `replexplorer {line.word} list`")
+    return found
