@@ -397,6 +397,8 @@ def _words(what: str, prefix: str) -> list[str]:
             return names(paths.shipped_labs(), paths.labs_directory())
         case "drill NAME":
             return names(paths.shipped_drills(), paths.drills_directory())
+        case "lesson NAME":
+            return names(paths.shipped_lessons(), paths.lessons_directory())
         case "preset NAME":
             from replexplorer.formats.scenes import SHIPPED
 

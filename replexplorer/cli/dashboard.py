@@ -21,6 +21,7 @@ from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.core.experiment.lesson import Lesson
     from replexplorer.core.experiment.sweep_result import Swept
     from replexplorer.engine.view import View
     from replexplorer.ui.settings import Settings
@@ -30,6 +31,15 @@ def run(call: Call) -> int:
     """Run the dashboard until it is quit; says in one line what it left behind."""
     session, settings = live_session(call, "tui")
     return shown(call, session, settings, "the dashboard", f", stack '{settings.stack}' keeps running")
+
+
+def open_dashboard(call: Call, *, lesson: Lesson) -> int:
+    """The dashboard with a lesson, until it is quit."""
+    from replexplorer.cli.lesson import lesson_run
+
+    session, settings = live_session(call, "tui")
+    with lesson_run(call, lesson, session):
+        return shown(call, session, settings, "the dashboard", f", stack '{settings.stack}' keeps running")
 
 
 def watch(call: Call) -> int:

@@ -97,7 +97,7 @@ def run(argv: Sequence[str] | None) -> int:
 
 def _dispatch(words: Sequence[str], console: Output) -> int:
     args = arguments.parse(words)
-    target = args.target
+    target = "lesson:notes" if getattr(args, "notes", False) else args.target
     if target in (None, "dashboard:watch"):
         if not is_served() and not (sys.stdout.isatty() and sys.stdin.isatty()):
             raise UsageError("the dashboard needs a terminal", "without one, run `replexplorer lab run tour`")

@@ -1,4 +1,4 @@
-"""The verbs lab list and drill list: experiments by name, those that ship and one's own."""
+"""The verbs lab list, drill list and lesson list: experiments by name, those that ship and one's own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.drill import Drill
+from replexplorer.core.experiment.drill import Doing, Drill
 from replexplorer.core.experiment.lab import Lab, Play
+from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.text import closest, duration_text, table
 from replexplorer.formats import paths
-from replexplorer.formats.experiment_file import read_drill, read_lab
+from replexplorer.formats.experiment_file import read_drill, read_lab, read_lesson
 from replexplorer.formats.paths import expanded
+from replexplorer.formats.scenes import scene_texts
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -35,7 +37,7 @@ class ExperimentFiles(Generic[E]):
     """The experiments of one kind."""
 
     kind: str
-    """`lab` or `drill`."""
+    """`lab`, `drill` or `lesson`."""
     shipped: Callable[[], Mapping[str, E]]
     """Those that ship, by name, in the order in which they are listed."""
     directory: Callable[[], Path]
@@ -101,9 +103,25 @@ def _shipped_drills() -> Mapping[str, Drill]:
     return {file.stem: read_drill(file) for file in paths.toml_files(paths.shipped_drills())}
 
 
+@cache
+def _shipped_lessons() -> Mapping[str, Lesson]:
+    return {file.stem: _lesson(file) for file in paths.toml_files(paths.shipped_lessons())}
+
+
+def _lesson(file: Path) -> Lesson:
+    """Read a lesson whose presets, labs and drills there are."""
+    ways: Mapping[Doing, Callable[[str], object]] = {
+        Doing.LAB: LABS.named,
+        Doing.DRILL: DRILLS.named,
+        Doing.PRESET: scene_texts,
+    }
+    return read_lesson(file, lambda doing, name: ways[doing](name))
+
+
 LABS: Final = ExperimentFiles("lab", _shipped_labs, lambda: paths.labs_directory(), read_lab)
 DRILLS: Final = ExperimentFiles("drill", _shipped_drills, lambda: paths.drills_directory(), read_drill)
-Files = ExperimentFiles[Lab] | ExperimentFiles[Drill]
+LESSONS: Final = ExperimentFiles("lesson", _shipped_lessons, lambda: paths.lessons_directory(), _lesson)
+Files = ExperimentFiles[Lab] | ExperimentFiles[Drill] | ExperimentFiles[Lesson]
 
 
 # -- listing
@@ -114,7 +132,7 @@ _PIPED_COLUMNS: Final = 80
 
 @dataclass(kw_only=True, slots=True)
 class ExperimentEntry:
-    """A lab or drill in `lab list` and `drill list`; one whose file cannot be used has a name, a file and an
+    """A lab, drill or lesson in its list; one whose file cannot be used has a name, a file and an
     error."""
 
     name: str
@@ -150,6 +168,11 @@ def list_drills(call: Call) -> int:
     return _list(call, DRILLS, Matrix())
 
 
+def list_lessons(call: Call) -> int:
+    """The lessons that there are."""
+    return _list(call, LESSONS)
+
+
 def _list(call: Call, files: Files, *more: Matrix) -> int:
     """Those that ship and the user's own; a file that cannot be used is a warning, and in JSON an entry."""
     own, failed = files.own()
@@ -163,7 +186,7 @@ def _list(call: Call, files: Files, *more: Matrix) -> int:
     return call.console.deliver(entries, lambda: listing(usable, call.console.columns))
 
 
-def listing(experiments: Sequence[Lab | Drill | Matrix], columns: int | None) -> str:
+def listing(experiments: Sequence[Lab | Drill | Matrix | Lesson], columns: int | None) -> str:
     """Experiments by name, title, and how long each takes, in full and quick; titles are folded, and have the
     systems of a drill that is not for a source and its replicas."""
     rows = []
@@ -176,7 +199,7 @@ def listing(experiments: Sequence[Lab | Drill | Matrix], columns: int | None) ->
     return table(rows, heads, right=(2, 3), fold=1, columns=columns or _PIPED_COLUMNS)
 
 
-def _entry(experiment: Lab | Drill | Matrix, file: Path | None = None) -> ExperimentEntry:
+def _entry(experiment: Lab | Drill | Matrix | Lesson, file: Path | None = None) -> ExperimentEntry:
     return ExperimentEntry(
         name=experiment.name,
         title=experiment.title,
@@ -185,8 +208,8 @@ def _entry(experiment: Lab | Drill | Matrix, file: Path | None = None) -> Experi
         seconds=experiment.seconds(quick=False),
         quick_seconds=experiment.seconds(quick=True),
         turns=list(experiment.turns),
-        replicas=experiment.replicas,
-        faults=[] if isinstance(experiment, Lab) else list(experiment.faults),
+        replicas=getattr(experiment, "replicas", 1),
+        faults=[*getattr(experiment, "faults", ())],
         systems=list(experiment.systems) if isinstance(experiment, Lab) else [],
         file=None if file is None else str(file),
     )

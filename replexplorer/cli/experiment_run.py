@@ -242,7 +242,7 @@ async def _carried_out(
     result.conditions, result.again = conditions, again(conditions, command_of(files, args))
     drawn = [] if is_matrix or session.file is None else [session.file]
     write = partial(write_report, session=session.file, own=own)
-    return _delivered(console, result, directory, drawn, write)
+    return delivered(console, result, directory, drawn, write)
 
 
 def _turned(session: Session, lab: Lab) -> list[Value]:
@@ -252,7 +252,7 @@ def _turned(session: Session, lab: Lab) -> list[Value]:
     return [each.value for each in assignments(fitted, session.console.parse, replicas)]
 
 
-def _delivered(
+def delivered(
     console: Output,
     result: ExperimentResult,
     directory: Path | None,
@@ -300,4 +300,4 @@ async def _run_on_systems(call: Call, lab: Lab) -> int:
     result = await SystemsRun(lab, args.quick, Narration(console), repeats=args.repeat).run(on_stack)
     result.conditions = replace(found[0], server=result.server, settings={}, systems=list(lab.systems))
     result.again = [shlex.join(command_of(LABS, args))]
-    return _delivered(console, result, directory, sessions.values(), partial(write_report, parts=sessions))
+    return delivered(console, result, directory, sessions.values(), partial(write_report, parts=sessions))

@@ -1,5 +1,5 @@
-"""Labs and drills as TOML, those that ship and those of one's own: read whole, and wrong with their line; and
-the rows that a lab may take from a dump.
+"""Labs, drills and lessons as TOML, those that ship and those of one's own: read whole, and wrong with their
+line; and the rows that a lab may take from a dump.
 
 Law: an error names the file, the line and the key, and nothing has been done by then.
 """
@@ -32,12 +32,16 @@ from replexplorer.core.experiment.drill import (
 )
 from replexplorer.core.experiment.experiment import ExperimentGroup
 from replexplorer.core.experiment.lab import Lab, Length, Phase, Play, Publication, Published
+from replexplorer.core.experiment.lesson import FIGURES as LESSON_FIGURES
+from replexplorer.core.experiment.lesson import Lesson, LessonStep, Question
+from replexplorer.core.experiment.relations import FIGURES as PHASE_FIGURES
 from replexplorer.core.experiment.relations import (
     KINDS,
     Claim,
     SummaryPlan,
     check_terms,
     judge_by,
+    terms_of,
 )
 from replexplorer.core.fault import kind_of, parse_fault
 from replexplorer.core.knobs import keys
@@ -152,6 +156,36 @@ class StepTable(_Table):
     quick: Seconds | None = None
     """Of `wait` and `inject`, under --quick; a third of the time where it is not given."""
     shows: str = ""
+
+
+class LessonDoTable(StepTable):
+    """One table of a lesson's `do`: a step of a drill, or what only a lesson does."""
+
+    preset: str | None = None
+    reset: Literal[True] | None = None
+    lab: str | None = None
+    drill: str | None = None
+    full: bool = False
+    """Of `lab` and `drill`: not the quick one."""
+
+
+class LessonStepTable(_Table):
+    """One `[[step]]` of a lesson."""
+
+    name: Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[^.]+$")]
+    say: Annotated[str, Field(min_length=1)]
+    note: str = ""
+    do: list[LessonDoTable] = []
+    ask: Question | None = None
+
+
+class LessonTables(_Table):
+    """The file of a lesson."""
+
+    title: Annotated[str, Field(min_length=1)]
+    teaches: str = ""
+    minutes: Annotated[int, Field(ge=1, le=600)] = 30
+    step: Annotated[list[LessonStepTable], Field(min_length=1)]
 
 
 class DrillTables(_Table):
@@ -379,10 +413,11 @@ _TIMES: Final = {Doing.INJECT: {"for", "quick"}, Doing.UNTIL: {"within"}, Doing.
 
 
 def _step(reader: _Reader, table: StepTable, where: Where) -> DrillStep:
-    asked = [doing for doing in Doing if getattr(table, doing) is not None]
+    known = [doing for doing in Doing if doing in type(table).model_fields]
+    asked = [doing for doing in known if getattr(table, doing) is not None]
     if len(asked) != 1:
         found = f"has {' and '.join(asked)}" if asked else "says nothing to do"
-        raise reader.wrong((*where, *asked[1:2]), found, f"use one of {', '.join(Doing)} in each table")
+        raise reader.wrong((*where, *asked[1:2]), found, f"use one of {', '.join(known)} in each table")
     doing = asked[0]
     value: Any = getattr(table, doing)
     here, what = (*where, doing.value), "" if value is True else str(value)
@@ -418,6 +453,64 @@ def _check_figure(name: str) -> None:
         raise UsageError(
             f"'{name}' is not a figure{f', {near}' if near else ''}", "see docs/reference/drills.md"
         )
+
+
+# -- lessons
+
+
+def read_lesson(file: Path, named: Callable[[Doing, str], object]) -> Lesson:
+    """Read and check a lesson; `named` gives the preset, lab or drill of a name, or raises. Raises UsageError
+    naming file, line and key."""
+    reader = _Reader(file, "lesson file")
+    tables = reader.file.read(LessonTables)
+    steps, known = list[LessonStep](), list[str]()
+    for at, table in enumerate(tables.step):
+        where: Where = ("step", at)
+        if any(step.name == table.name for step in steps):
+            raise reader.wrong((*where, "name"), f"{table.name!r} is another step's name")
+        do = [
+            replace(_step(reader, each, (*where, "do", number)), is_full=each.full)
+            for number, each in enumerate(table.do)
+        ]
+        own = [*PHASE_FIGURES, *LESSON_FIGURES]
+        for number, each in enumerate(do):
+            if each.doing in (Doing.PRESET, Doing.LAB, Doing.DRILL):
+                found = reader.at((*where, "do", number, each.doing.value), named, each.doing, each.what)
+                own = [*FIGURES] if isinstance(found, Drill) else _figures_of(found, own)
+        if table.ask is not None:
+            _check_question(reader, table.ask, (*where, "ask"), [*own, *known])
+            known += [f"{table.name}.{name}" for name in own]
+        steps.append(LessonStep(table.name, table.say, table.note, tuple(do), table.ask))
+    return Lesson(file.stem, tables.title, tables.teaches, tables.minutes, tuple(steps))
+
+
+def _figures_of(found: object, otherwise: list[str]) -> list[str]:
+    """`PHASE.FIGURE` of a lab, and of a phase with a script `PHASE.*`: it has more."""
+    if not isinstance(found, Lab):
+        return otherwise
+    each = [f"{phase.name}.{name}" for phase in found.phases for name in PHASE_FIGURES]
+    return [*each, *(f"{phase.name}.*" for phase in found.phases if phase.play)]
+
+
+def _check_question(reader: _Reader, ask: Question, where: Where, known: Sequence[str]) -> None:
+    """Its figures are known, and its answer is a number, figures, or one of its choices; raises
+    UsageError."""
+    texts = {"figure": ask.figure}
+    if ask.choices:
+        reader.one_of(
+            str(ask.answer), [each.text for each in ask.choices], (*where, "answer"), "is no choice"
+        )
+    elif isinstance(ask.answer, str):
+        texts["answer"] = ask.answer
+    for key, text in texts.items():
+        for _, term in terms_of(text, ()):
+            if term not in known and f"{term.rpartition('.')[0]}.*" not in known:
+                near = closest(term, [*known])
+                raise reader.wrong(
+                    (*where, key),
+                    f"'{term}' is not a figure{f', {near}' if near else ''}",
+                    "see docs/reference/labs.md",
+                )
 
 
 # -- the dump that the bulk-load lab inserts instead of rows of its own

@@ -33,7 +33,7 @@ def _own(kind: Callable[..., Path]) -> Path:
 
 
 def config_directory() -> Path:
-    """`$XDG_CONFIG_HOME/replexplorer`: config.toml, keys.toml, themes/, scenes/, labs/, drills/."""
+    """`$XDG_CONFIG_HOME/replexplorer`: config.toml, keys.toml, themes/, scenes/, labs/, drills/, lessons/."""
     return _own(platformdirs.user_config_path)
 
 
@@ -65,6 +65,11 @@ def labs_directory() -> Path:
 def drills_directory() -> Path:
     """The user's own drills."""
     return config_directory() / "drills"
+
+
+def lessons_directory() -> Path:
+    """The user's own lessons."""
+    return config_directory() / "lessons"
 
 
 def expanded(written: str) -> Path:
@@ -128,6 +133,16 @@ def class_directory(name: str) -> Path:
     return state_directory() / "classes" / name
 
 
+def lesson_state(stack: str) -> Path:
+    """Where the lesson of a stack is, while one is given there."""
+    return stack_directory(stack) / "lesson.json"
+
+
+def lesson_result(name: str) -> Path:
+    """What a lesson came to when it was given last on this machine."""
+    return state_directory() / "lessons" / f"{name}.json"
+
+
 def attached_directory() -> Path:
     """The journals of changes on servers that somebody else made, a file a source while there are any."""
     return state_directory() / "attached"
@@ -166,6 +181,11 @@ def shipped_labs() -> Path:
 def shipped_drills() -> Path:
     """The drills that ship inside the package."""
     return Path(str(files("replexplorer"))) / "drills"
+
+
+def shipped_lessons() -> Path:
+    """The lessons that ship inside the package."""
+    return Path(str(files("replexplorer"))) / "lessons"
 
 
 def shipped(name: str) -> Path:

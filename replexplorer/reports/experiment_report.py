@@ -10,6 +10,7 @@ from typing import Final
 from replexplorer.core.experiment.drill_result import DrillResult, stretches_of
 from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult, Published, Summary
+from replexplorer.core.experiment.lesson import LessonResult
 from replexplorer.core.experiment.matrix import IN_WORDS, TITLE, CellResult, MatrixResult
 from replexplorer.core.experiment.sweep_result import Swept
 from replexplorer.core.history.series import Digest
@@ -59,6 +60,8 @@ def experiment_report(result: ExperimentResult, ticks: Sequence[Tick] = ()) -> R
             title, own, blocks = result.drill.title, list(_drill_facts(result)), _drill_blocks(result, ticks)
         case MatrixResult():
             title, own, blocks = TITLE, [("load", f"{result.clients} clients")], _matrix_blocks(result)
+        case LessonResult(lesson=lesson):
+            title, own, blocks = lesson.title, [], iter([_judged(result)])
         case Swept(sweep=sweep):
             passes = "" if sweep.repeats == 1 else f", {sweep.repeats} passes"
             more = f": {sweep.duration_s:g} s a run{passes}, seed {result.seed}"

@@ -46,6 +46,14 @@ class Doing(StrEnum):
     FAILOVER = "failover"
     SWITCHOVER = "switchover"
     REJOIN = "rejoin"
+    PRESET = "preset"
+    """In a lesson: turn the knobs of a preset."""
+    RESET = "reset"
+    """In a lesson: all knobs to their defaults."""
+    LAB = "lab"
+    """In a lesson: run one."""
+    DRILL = "drill"
+    """In a lesson: run one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +83,15 @@ class DrillStep:
     doing: Doing
     what: str = ""
     """Of INJECT and CLEAR the fault as it is typed (empty: all), of UNTIL what is waited for, of LOAD how
-    many clients, of changes of roles a node (empty: whichever is right)."""
+    many clients, of changes of roles a node (empty: whichever is right), of PRESET, LAB and DRILL a name."""
     settings: tuple[str, ...] = ()
     """Of SET: `KEY=VALUE` as they are typed."""
     lasts: Span | None = None
     """Of WAIT how long, of UNTIL at most how long, of INJECT for how long; None: until it is cleared."""
     shows: str = ""
     """One sentence: what to watch."""
+    is_full: bool = False
+    """Of LAB and DRILL: not the quick one."""
 
     @property
     def text(self) -> str:
@@ -114,6 +124,8 @@ _EXPECTED_S: Final[Mapping[Doing, float]] = {
     Doing.FAILOVER: 6.0,
     Doing.SWITCHOVER: 4.0,
     Doing.REJOIN: 15.0,
+    Doing.LAB: 60.0,
+    Doing.DRILL: 30.0,
 }
 _AROUND_S: Final = 12.0
 """Setting up, comparing rows, returning everything."""

@@ -8,12 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
-from typing import ClassVar
+from math import inf, isfinite, nan
+from typing import ClassVar, Final
 
-from replexplorer.core.experiment.drill import DrillStep
-from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, Stage
+from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.drill import Doing, DrillStep
+from replexplorer.core.experiment.experiment import (
+    ExperimentGroup,
+    ExperimentResult,
+    NamedExperiment,
+    Relation,
+    Stage,
+)
 from replexplorer.core.experiment.relations import Found
+from replexplorer.core.json_keys import json_keys
+from replexplorer.core.knobs.names import find
+from replexplorer.core.system import System
+
+FIGURES: Final = (
+    "unprotected", "acks", "lag_s", "lag_max_s", "applied_tps", "queued", "drain_s", "source_lost",
+    "process_dies", "power_cut", "rto_ms",
+)  # fmt: skip
+"""What a question may name of a measured step besides the figures of a lab's phase."""
+_AROUND_S: Final = 3.0
+"""The load settles, the link is measured."""
+_EXPERIMENTS: Final = (Doing.LAB, Doing.DRILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +42,7 @@ class Choice:
     text: str
     least: float = -inf
     most: float = inf
+    __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +63,7 @@ class Question:
     """How long the load is measured for it, once the step is done."""
     sql: str = ""
     """What one would type in `mysql` to see the figure; for the handout."""
+    __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
     def is_right(self, given: float | str, measured: float) -> bool:
         """Whether an answer is, by what was measured."""
@@ -51,9 +72,32 @@ class Question:
             return chosen is not None and chosen.least <= measured <= chosen.most
         return isinstance(given, float) and abs(given - measured) <= self.within * abs(measured)
 
-    def expected(self, found: Found) -> float | str:
-        """The lesson's own answer; of figures what they give."""
-        return self.answer if self.choices else found.value(self.answer)
+    def read(self, given: float | str) -> float | str:
+        """An answer as it was typed or chosen; raises UsageError for what cannot be one."""
+        if self.choices:
+            texts = [each.text for each in self.choices]
+            if given not in texts:
+                raise UsageError(f"{given!r} is not one of the choices", f"choose {', '.join(texts)}")
+            return given
+        try:
+            number = float(given)
+        except ValueError:
+            number = nan
+        if not isfinite(number):
+            raise UsageError(f"{given!r} is not a number", f"type one{f' in {self.unit}' * bool(self.unit)}")
+        return number
+
+    def answered(self, step: str, given: float | str | None, found: Found) -> Answered:
+        """An answer, None where it was revealed, compared with what was measured."""
+        expected = self.answer if self.choices else found.known(self.answer)
+        measured, judged = found.known(self.figure), expected if given is None else given
+        is_right = None if measured is None or judged is None else self.is_right(judged, measured)
+        return Answered(step, self.text, self.unit, given, expected, measured, is_right)
+
+    @property
+    def words(self) -> str:
+        """The question with its choices."""
+        return " / ".join([self.text, *(each.text for each in self.choices)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +113,17 @@ class LessonStep:
     do: tuple[DrillStep, ...] = ()
     """Done once the question is answered; of a step without one at its beginning."""
     ask: Question | None = None
+
+    @property
+    def runs(self) -> Sequence[DrillStep]:
+        """The labs and drills that it runs: their figures are asked for, and no load is measured."""
+        return [each for each in self.do if each.doing in _EXPERIMENTS]
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes to do it and to measure."""
+        measured_s = _AROUND_S + self.ask.seconds if self.ask and not self.runs else 0.0
+        return measured_s + sum(each.seconds(quick=False) for each in self.do)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +148,21 @@ class Lesson:
         """Its steps."""
         return [Stage(step.name, step.say) for step in self.steps]
 
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """Keys of the knobs that its steps name."""
+        texts = (text for step in self.steps for each in step.do for text in each.settings)
+        return tuple(dict.fromkeys(text.partition("=")[0] for text in texts))
+
+    def seconds(self, *, quick: bool) -> float:
+        """How long it takes with a class; `quick` about how long without one."""
+        return sum(step.seconds for step in self.steps) if quick else 60.0 * self.minutes
+
+    def unfit(self, system: System) -> str:
+        """What it turns that the system lacks; empty: nothing."""
+        lacking = [key for key in self.turns if not system.has(find(key.partition("@")[0]))]
+        return f"turns {', '.join(lacking)}, which {system.title} lacks" if lacking else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -110,6 +180,36 @@ class Answered:
     is_right: bool | None
     """The given answer, or the lesson's own where none was given; None: nothing was measured."""
 
+    @property
+    def evidence(self) -> str:
+        """`expected 11.6 TPS, measured 11.5 TPS`."""
+        given = [] if self.given is None else [f"given {figure_text(self.given, self.unit)}"]
+        told = [*given, f"expected {figure_text(self.expected, self.unit)}"]
+        return ", ".join([*told, f"measured {figure_text(self.measured, self.unit)}"])
+
+    @property
+    def words(self) -> str:
+        """`right: expected ..., measured ...`."""
+        verdict = {True: "right", False: "not so", None: "not measured"}[self.is_right]
+        return f"{verdict}: {self.evidence}"
+
+    @property
+    def relation(self) -> Relation:
+        """That the answer is right."""
+        return Relation(f"{self.step}: {self.asked}", bool(self.is_right), self.evidence)
+
+
+def figure_text(value: float | str | None, unit: str) -> str:
+    """`11.6 TPS`; a choice as it is, and `-` for what is not known."""
+    if value is None or isinstance(value, str):
+        return value or "-"
+    digits = 0 if value == int(value) or abs(value) >= _WHOLE else 2
+    return f"{value:,.{digits}f} {unit}".rstrip()
+
+
+_WHOLE: Final = 100
+"""From here on a figure is told without decimals."""
+
 
 @dataclass(frozen=True, slots=True)
 class LessonState:
@@ -126,14 +226,26 @@ class LessonState:
     note: str
     is_open: bool
     """Its question waits for an answer."""
+    question: str = ""
+    """With its choices; empty where the step asks nothing."""
     answers: tuple[Answered, ...] = ()
 
 
+@json_keys(
+    hide="lesson started_wall_s relations", show="lesson=lesson.name title=lesson.title started verdict"
+)
 @dataclass(slots=True, kw_only=True)
 class LessonResult(ExperimentResult):
-    """What a run without a terminal came to: each question's own answer, judged."""
+    """What a lesson came to; of a run without a terminal each question's own answer, judged."""
 
+    judged: ClassVar = "answers"
     lesson: Lesson
     answers: list[Answered] = field(default_factory=list)
     figures: Mapping[str, float] = field(default_factory=dict)
     """All that was measured, `STEP.FIGURE`."""
+    duration_s: float = 0.0
+
+    @property
+    def experiment(self) -> NamedExperiment:
+        """What was given."""
+        return self.lesson

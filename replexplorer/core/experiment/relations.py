@@ -61,6 +61,15 @@ FIGURES: Final[Mapping[str, Callable[[PhaseResult], float | None]]] = {
     ),
 }
 """What a relation may name of a phase, besides the figures of its script."""
+
+
+def figures_of(result: PhaseResult) -> dict[str, float]:
+    """All that was measured of a phase, its script's figures too, by name."""
+    found = {name: figure(result) for name, figure in FIGURES.items()}
+    own = {name: value for name, value in result.figures.items() if not isinstance(value, str)}
+    return {name: value for name, value in {**found, **own}.items() if value is not None}
+
+
 _OPERATORS: Final[Mapping[str, Callable[[float, float], float]]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -92,6 +101,13 @@ class Found:
         if found is None or isinstance(found, str):
             raise _UnmeasuredError(name)
         return found
+
+    def known(self, text: float | str) -> float | None:
+        """As `value`; None where a figure was not measured."""
+        try:
+            return self.value(text)
+        except _UnmeasuredError:
+            return None
 
     def value(self, text: float | str) -> float:
         """A number, a figure, or several from the left to the right, as `A - B / C` is (A - B) / C."""

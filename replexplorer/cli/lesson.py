@@ -1,0 +1,179 @@
+"""The verb lesson: one given on the dashboard, run without a terminal, or printed; and the trainer's notes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from replexplorer.cli.experiment import DRILLS, LABS, LESSONS
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.experiment.lesson import Answered, Lesson, LessonState
+from replexplorer.formats import paths
+from replexplorer.formats.documents import plain
+from replexplorer.formats.files import keep_record, whole_file
+from replexplorer.formats.scenes import scene_texts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from replexplorer.cli.entry import Call
+    from replexplorer.core.experiment.experiment import NamedExperiment
+    from replexplorer.engine.experiment.lesson import LessonRun
+    from replexplorer.engine.session import Session
+
+_LOOK_EVERY_S: Final = 0.5
+
+
+@contextmanager
+def lesson_run(
+    call: Call, lesson: Lesson, session: Session, watch: Callable[[], object] = lambda: None
+) -> Iterator[LessonRun]:
+    """A lesson on a session. Where it is, is kept for `watch --notes` until it ends, and then what it came
+    to for `lesson export --answers`."""
+    from replexplorer.engine.experiment.lesson import LessonRun
+
+    file = paths.lesson_state(call.values.stack)
+    experiments: list[NamedExperiment] = [
+        *(*LABS.shipped().values(), *(each for each, _ in LABS.own()[0])),
+        *(*DRILLS.shipped().values(), *(each for each, _ in DRILLS.own()[0])),
+    ]
+    run = LessonRun(
+        lesson,
+        session.console,
+        experiments=experiments,
+        presets=scene_texts,
+        share=lambda state: keep_record(file, {**plain(state), "pid": os.getpid()}),
+        watch=watch,
+        clock=session.outside.clock,
+    )
+    try:
+        yield run
+    finally:
+        file.unlink(missing_ok=True)
+        if run.answers:
+            keep_record(paths.lesson_result(lesson.name), plain(run.result))
+
+
+def run_lesson(call: Call) -> int | Coroutine[Any, Any, int]:
+    """Give a lesson on the dashboard; without a terminal, and where asked, go through it with its own
+    answers."""
+    lesson, args = LESSONS.named(call.args.name), call.args
+    is_shown = sys.stdout.isatty() and sys.stdin.isatty()
+    if args.headless or args.json or args.report or not is_shown:
+        return _headless(call, lesson)
+    from replexplorer.cli.dashboard import open_dashboard
+
+    return open_dashboard(call, lesson=lesson)
+
+
+async def _headless(call: Call, lesson: Lesson) -> int:
+    """Go through it with its own answers and say which are right on this machine."""
+    from replexplorer.cli.experiment_run import delivered, stack_for
+    from replexplorer.engine.experiment.lesson import headless
+    from replexplorer.reports.conditions import conditions_of
+    from replexplorer.reports.report import report_directory, write_report
+
+    console, args = call.console, call.args
+    directory, own = report_directory(args.report), LESSONS.own_file(args.name)
+    async with stack_for(call, f"lesson {lesson.name}") as session:
+        conditions = conditions_of(session)
+
+        def told(answered: Answered | None) -> None:
+            if answered is None:
+                console.recount(f"{run.at + 1}/{len(lesson.steps)} {run.step.name}: {run.step.say}")
+            else:
+                console.recount(f"  {answered.words}")
+
+        def watch() -> None:
+            if run.busy:
+                console.progress(run.busy)
+
+        with lesson_run(call, lesson, session, watch) as run:
+            async with session.observed(console.hear):
+                result = await headless(run, told)
+    result.conditions = conditions
+    result.again = [shlex.join(["replexplorer", "lesson", "run", args.name, "--headless"])]
+    drawn = [] if session.file is None else [session.file]
+    return delivered(console, result, directory, drawn, partial(write_report, session=session.file, own=own))
+
+
+def export(call: Call) -> int:
+    """Write a lesson's page for the class: with blanks, or with what was measured on this machine."""
+    from replexplorer.core.text import utc_for_people
+    from replexplorer.reports.handout import handout
+    from replexplorer.reports.report import html
+
+    args, lesson = call.args, LESSONS.named(call.args.name)
+    answers, measured = None, ""
+    if args.answers:
+        found = _record(paths.lesson_result(lesson.name))
+        if found is None:
+            again = f"`replexplorer lesson run {args.name} --headless` measures them"
+            raise UsageError(f"no answers of {lesson.name} were measured on this machine", again)
+        answers = {each["step"]: Answered(**each) for each in found["answers"]}
+        measured = f"{found['server']}, {utc_for_people(found['started'])}"
+    page = html(handout(lesson, answers, measured))
+    if args.output is None:
+        sys.stdout.write(page)
+        return 0
+    with whole_file(paths.expanded(args.output)) as stream:
+        stream.write(page)
+    call.console.narrate(f"written to {args.output}")
+    return 0
+
+
+# -- a second terminal
+
+
+def notes_text(state: LessonState, now_s: float) -> str:
+    """What the trainer reads: the step, its note and question, the answers so far."""
+    used = (now_s - state.began_wall_s) / 60
+    lines = [f"{state.number}/{state.of} {state.step}: {used:.0f} of {state.minutes} min"]
+    lines += [f"  note: {state.note}"] if state.note else []
+    lines += [f"  asks: {state.question}{' (open)' * state.is_open}"] if state.question else []
+    lines += [f"  {each.step}: {each.words}" for each in state.answers]
+    return "\n".join(lines)
+
+
+async def notes(call: Call) -> int:
+    """Print where the stack's lesson is, each time that changes, until it ends; raises StackUnavailable where
+    none is given."""
+    file, before = paths.lesson_state(call.values.stack), None
+    while (found := _record(file)) is not None and _lives(found.pop("pid")):
+        if found != before:
+            before = dict(found)
+            found["answers"] = tuple(Answered(**each) for each in found["answers"])
+            call.console.print(notes_text(LessonState(**found), time.time()))
+        await asyncio.sleep(_LOOK_EVERY_S)
+    if before is None:
+        raise StackUnavailable(
+            f"no lesson is given on stack '{call.values.stack}'", "`replexplorer lesson run NAME` gives one"
+        )
+    return 0
+
+
+def _record(file: Path) -> dict[str, Any] | None:
+    """One of the program's own records; None where there is none."""
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _lives(pid: int) -> bool:
+    """Whether this process is there; who was killed leaves its record."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

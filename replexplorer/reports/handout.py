@@ -1,0 +1,76 @@
+"""A lesson on paper: what is said, what to type, the SQL behind each number, and blanks or the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf
+
+from replexplorer.core.experiment.drill import Doing, DrillStep
+from replexplorer.core.experiment.lesson import Answered, Lesson, Question, figure_text
+from replexplorer.core.experiment.relations import bounds_text
+from replexplorer.reports.report import Block, Report, ReportNotes, ReportTable, words
+
+_BLANK = "_" * 14
+_COMMANDS = {
+    Doing.SET: "set",
+    Doing.LOAD: "set clients=",
+    Doing.PRESET: "preset apply ",
+    Doing.RESET: "reset",
+    Doing.INJECT: "fault inject ",
+    Doing.CLEAR: "fault clear ",
+    Doing.FAILOVER: "role failover --to ",
+    Doing.SWITCHOVER: "role switchover --to ",
+    Doing.REJOIN: "role rejoin ",
+    Doing.LAB: "lab run ",
+    Doing.DRILL: "drill run ",
+}
+"""What is typed behind `replexplorer`, before the step's own word."""
+
+
+def handout(lesson: Lesson, answers: Mapping[str, Answered] | None = None, measured: str = "") -> Report:
+    """A page for the class, with blanks; of `answers` by step what this machine measured, which `measured`
+    says when and on what."""
+    facts = [("", lesson.teaches), ("time", f"{lesson.minutes} minutes")]
+    facts += [("measured", measured)] if measured else []
+    return Report(lesson.title, facts, list(_blocks(lesson, answers)))
+
+
+def _blocks(lesson: Lesson, answers: Mapping[str, Answered] | None) -> Iterator[Block]:
+    for number, step in enumerate(lesson.steps, 1):
+        yield ReportNotes([step.say], f"{number}. {step.name}", "lines")
+        ask = step.ask
+        if ask is not None and answers is None:
+            heads = words("before you run it", "I predict", "measured")
+            blank = f"{_BLANK} {ask.unit}".rstrip()
+            yield ReportTable(heads, [(ask.words, blank, blank)])
+        elif ask is not None:
+            found = (answers or {}).get(step.name)
+            told = (None, None) if found is None else (found.expected, found.measured)
+            cells = (figure_text(each, ask.unit) for each in told)
+            heads = words("question", "expected", "measured here", "right is")
+            yield ReportTable(heads, [(ask.words, *cells, _right(ask))])
+        yield ReportNotes([command_of(each) for each in step.do], kind="commands")
+        yield ReportNotes(ask.sql.strip().splitlines() if ask else (), kind="commands")
+
+
+def command_of(step: DrillStep) -> str:
+    """What does the same in a shell; of a wait that it is one."""
+    typed, what = _COMMANDS.get(step.doing), step.what
+    if typed is None:
+        seconds = "" if step.lasts is None or step.doing is Doing.UNTIL else f" for {step.lasts.full_s:g} s"
+        return f"# {step.text}{seconds}"
+    if not what:
+        typed = typed.partition(" --")[0].rstrip()
+    quick = " --quick" if step.doing in (Doing.LAB, Doing.DRILL) and not step.is_full else ""
+    return " ".join(["replexplorer", f"{typed}{what}{quick}", *step.settings])
+
+
+def _right(ask: Question) -> str:
+    """Which answers are right: `within 15 %`, `twice as many: 1.8 to 2.2`."""
+    ranges = (
+        each.text
+        if each.least == -inf and each.most == inf
+        else f"{each.text}: {bounds_text(max(0.0, each.least), each.most)}"
+        for each in ask.choices
+    )
+    return "; ".join(ranges) or f"within {ask.within:.0%} of what is measured"
