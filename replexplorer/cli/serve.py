@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from replexplorer.adapters.secrets import keep
 from replexplorer.cli.arguments import OLD, check_without_stack, parse
 from replexplorer.cli.dashboard import settings_of
+from replexplorer.cli.experiment import LESSONS
 from replexplorer.cli.trainer import HEADS, watched
 from replexplorer.cli.wiring import runs, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
@@ -31,6 +32,8 @@ from replexplorer.core.text import command, table
 from replexplorer.formats.paths import class_directory, expanded
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from aiohttp import web
 
     from replexplorer.cli.entry import Call
@@ -50,7 +53,7 @@ async def serve(call: Call) -> int:
     gate = Gate(loopback=loopback, password=None if file is None else read_password(expanded(file)))
     settings_of(call)  # what is wrong with theme and keys is said here, not in every tab
     await runs(call.values)
-    server = DashboardServer(partial(_words_of, call, console.stack), gate)
+    server = DashboardServer(partial(_words_of, call, console.stack, ""), gate)
     async with served(call, server.application(), args.port) as address:
         try:
             await until_ended(call, address, "the first tab drives, the others watch", loopback)
@@ -67,9 +70,10 @@ def _program(call: Call, stack: str, words: Sequence[str]) -> list[str]:
     return [sys.executable, "-P", "-m", "replexplorer", "--stack", stack, *config, *words]
 
 
-def _words_of(call: Call, stack: str, drives: bool) -> Sequence[str]:
-    """What a tab of a stack's dashboard runs."""
-    return _program(call, stack, [] if drives else ["watch"])
+def _words_of(call: Call, stack: str, lesson: str, drives: bool) -> Sequence[str]:
+    """What a tab of a stack's dashboard runs, for the driver with this lesson where one is named."""
+    words = ["lesson", "run", lesson] if lesson else []
+    return _program(call, stack, words if drives else ["watch"])
 
 
 async def until_ended(call: Call, what: str, says: str, loopback: bool) -> None:
@@ -249,6 +253,11 @@ async def _for_all(
     return found
 
 
+def _lesson_file(call: Call) -> Path:
+    """Names the lesson with which each student's dashboard begins."""
+    return class_directory(call.args.class_name) / "lesson"
+
+
 async def class_up(call: Call) -> int:
     """A stack for each student, made or repaired."""
     args = call.args
@@ -258,6 +267,9 @@ async def class_up(call: Call) -> int:
     words += [] if args.flavor is None else ["--flavor", args.flavor]
     summary = "stacks are up: `replexplorer classroom serve` lets the students in"
     students = [f"student{number}" for number in range(1, args.students + 1)]
+    if args.lesson is not None:
+        LESSONS.named(args.lesson)
+        keep(_lesson_file(call), args.lesson + "\n")
     return (await _for_all(call, students, words, summary)).exit_code
 
 
@@ -298,13 +310,12 @@ async def class_status(call: Call) -> int:
     if args.watch and console.json:
         raise UsageError("--watch prints no JSON document", "leave one of them out")
     async with watched(call, await _stacks(call)) as look:
-        while True:
-            found = await look()
-            if not args.watch:
-                console.deliver(found, lambda: found.text)
-                return found.exit_code
-            console.redraw(found.text)
+        while args.watch:
+            console.redraw((await look()).text(console.columns))
             await asyncio.sleep(_LOOK_EVERY_S)
+        found = await look()
+    console.deliver(found, lambda: found.text(console.columns))
+    return found.exit_code
 
 
 async def class_serve(call: Call) -> int:
@@ -314,7 +325,8 @@ async def class_serve(call: Call) -> int:
     from replexplorer.web.server import DashboardServer, table_page
 
     loopback, stacks = is_loopback(call.args.host), await _stacks(call)
-    directory = class_directory(call.args.class_name)
+    directory, file = class_directory(call.args.class_name), _lesson_file(call)
+    lesson = file.read_text(encoding="utf-8").strip() if file.exists() else ""
     async with AsyncExitStack() as opened:
         look = await opened.enter_async_context(watched(call, stacks))
         rows = []
@@ -330,7 +342,7 @@ async def class_serve(call: Call) -> int:
             if name == TRAINER:
                 application = table_page(gate, f"class {call.args.class_name}", HEADS, look_rows)
             else:
-                words_of = partial(_words_of, call, stacks[name])
+                words_of = partial(_words_of, call, stacks[name], lesson)
                 application = DashboardServer(words_of, gate).application()
             address = await opened.enter_async_context(served(call, application, port))
             rows.append((name, address, str(file)))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from replexplorer.cli.lesson import state_of
 from replexplorer.cli.wiring import outside_of, provider_of
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.experiment.lesson import LessonState
 from replexplorer.core.text import number, table
 from replexplorer.core.tick import Tick
 
@@ -37,20 +40,22 @@ class StudentSeen:
     """Of the replica that is farthest behind."""
     driver: str | None = None
     """Who drives the load."""
+    lesson: LessonState | None = None
+    """Where the lesson is that is given there."""
     problem: str = ""
     """Why it is away."""
 
     @property
     def row(self) -> tuple[str, ...]:
         """Under `HEADS`."""
-        figures = number(self.tps), number(self.lag_s)
-        return (
-            self.student,
-            self.state,
-            self.protection or "-",
-            *figures,
-            self.driver or self.problem or "-",
-        )
+        figures, load = (number(self.tps), number(self.lag_s)), self.driver or self.problem or "-"
+        step, answers, lesson = "-", "", self.lesson
+        if lesson is not None:
+            used = (time.time() - lesson.began_wall_s) / 60
+            step = f"{lesson.lesson} {lesson.number}/{lesson.of} {lesson.step}"
+            step += f", {used:.0f} of {lesson.minutes} min"
+            answers = "; ".join(each.short for each in lesson.answers)
+        return self.student, self.state, self.protection or "-", *figures, load, step, answers or "-"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -67,10 +72,9 @@ class ClassSeen:
         """Under `HEADS`."""
         return [each.row for each in self.students]
 
-    @property
-    def text(self) -> str:
-        """A line each."""
-        return table(self.rows, HEADS, right=(3, 4))
+    def text(self, columns: int | None) -> str:
+        """A line each, answers in as many as they need on a terminal of so many columns."""
+        return table(self.rows, HEADS, right=(3, 4), fold=len(HEADS) - 1, columns=columns)
 
 
 @asynccontextmanager
@@ -130,4 +134,5 @@ def _seen(student: str, stack: str, found: Tick | str) -> StudentSeen:
         tps=found.load.tps if found.load else None,
         lag_s=None if lag_ms is None else lag_ms / 1000,
         driver=found.load.driver if found.load else None,
+        lesson=state_of(stack),
     )

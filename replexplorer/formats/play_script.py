@@ -8,6 +8,7 @@ Law: the form is this and no more.
 - `set KEY=VALUE...`, `preset NAME`, `fault KIND[=VALUE][@NODE]`, `clear [KIND[@NODE]]` and `reset` do what
   the verbs of these names do, on live servers.
 - `lab NAME [quick]` and `drill NAME [quick]` run one to its end, which ends the play unless all holds.
+- `lesson NAME` gives one with its own answers; what each step says, and what came of it, are captions.
 - `key KEY...` presses keys, by character or by name; `type TEXT` types each character of the text.
 - `wait 2s` lets time pass; `until CONDITION [within 30s]` waits until it holds, and ends the play when it
   does not within that (60 s without it). A condition is asked of the pictures that come after the line.
@@ -241,14 +242,16 @@ _LONGEST_TEXT: Final = 200
 _SHOWN: Final = 60
 """Characters of a line that an error repeats."""
 _WITHIN: Final = re.compile(r"(?:^|\s+)within\s+(\S.*)$", re.IGNORECASE)
-_OF_SERVERS: Final = frozenset({"start", "set", "preset", "fault", "clear", "reset", "lab", "drill"})
+_OF_SERVERS: Final = frozenset(
+    {"start", "set", "preset", "fault", "clear", "reset", "lab", "drill", "lesson"}
+)
 _EXAMPLES: Final = {
     "key": "key slash r t t enter", "type": "type 85", "wait": "wait 2s",
     "until": "until protected within 30s",
     "caption": "caption It waits now", "mark": "mark 85 ms away", "start": "start clients=8",
     "set": "set sync_binlog=0 rtt@db2=85ms", "fault": "fault kill@db1", "clear": "clear kill",
     "preset": "preset both", "reset": "reset", "lab": "lab wan-insert quick",
-    "drill": "drill kill-primary quick", "hide": "hide", "show": "show",
+    "drill": "drill kill-primary quick", "lesson": "lesson lag", "hide": "hide", "show": "show",
 }  # fmt: skip
 """What a line begins with, and such a line."""
 _ALONE: Final = frozenset({"reset", "hide", "show"})
@@ -262,7 +265,7 @@ class Step:
 
     word: str
     """`key` (also for `type`), `wait`, `until`, `caption`, `mark`, `start`, `set`, `preset`, `fault`,
-    `clear`, `reset`, `lab`, `drill`, `hide` or `show`."""
+    `clear`, `reset`, `lab`, `drill`, `lesson`, `hide` or `show`."""
     rest: str = ""
     """What follows the word, checked."""
     keys: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Final, Self
 
@@ -27,6 +28,7 @@ from replexplorer.core.experiment.experiment import NamedExperiment
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import Assignment, desired_of, format_change
 from replexplorer.core.tick import Tick
+from replexplorer.engine.experiment.lesson import LessonRun
 from replexplorer.engine.view import Replay, Tape, View
 from replexplorer.formats.play_script import (
     CastWriter,
@@ -54,6 +56,8 @@ _CLEARED: Final = "\x1b[?25l\x1b[H\x1b[2J"
 _NOT_DRAWN: Final = ("\x1b]52;", "\x1b]22;")
 """How a text for the clipboard begins, and the pointer's shape: both are for whoever sits here, not for
 those who play the cast."""
+_READ_S, _READ_EACH_S = 2.0, 0.03
+"""How long a lesson's caption is shown before it goes on: at least, and for each character."""
 _DEFAULTS: Final = Step("start", text="start")
 """How a play on live servers begins that does not say it."""
 
@@ -142,13 +146,14 @@ class PlayApp(ExplorerApp):
         size: tuple[int, int] | None = None,
         cast: CastWriter | None = None,
         pictures: list[str] | None = None,
+        lesson: Callable[[str], AbstractContextManager[LessonRun]] | None = None,
         told: Callable[[PlayedLine], None] = lambda _: None,
         clock: ManualClock | None = None,
     ) -> None:
         """`size`: columns and rows without a terminal; None: in the terminal of this process. `cast` takes
         what is drawn without one, `pictures` the screen as an SVG at the end of what follows each caption.
-        `told` hears of each line when it has ended. Raises UsageError where a line names a lab or drill that
-        there is not."""
+        `lesson` begins one of a name. `told` hears of each line when it has ended. Raises UsageError where
+        a line names a lab, drill or lesson that there is not."""
         # Keys are the default ones, so that a play is the same for everybody.
         settings = replace(settings, keymap={})
         if clock is not None:
@@ -158,6 +163,7 @@ class PlayApp(ExplorerApp):
         self._without_terminal = size
         self._cast = cast
         self._pictures = pictures
+        self._lesson = lesson
         self._told = told
         self._clock = clock
         self._pilot: Pilot[str] = Pilot(self)
@@ -183,7 +189,7 @@ class PlayApp(ExplorerApp):
         """Why it ended early."""
         self.left = ""
         """What was restored and what the view leaves behind."""
-        check_names(script, settings)
+        check_names(script, settings, lesson)
         if size is not None:
             self.driver_class = _CapturingDriver
             if not self.no_color:
@@ -444,14 +450,39 @@ class PlayApp(ExplorerApp):
             case "clear":
                 await console.clear(rest or None)
             case "lab" | "drill" if self._dashboard is not None:
-                experiment = named_experiment(self._script, line, self.settings)
+                experiment = named_experiment(line, self.settings)
                 control = self._dashboard.experiments
                 await asyncio.wait([control.start(experiment, quick=rest.endswith(" quick"))])
                 found = control.result_of(experiment)
                 if found is None or found.verdict != "holds":
                     raise PlayFailed(found.ending if found else f"{line.word} {rest}: ended early", "")
+            case "lesson" if self._lesson is not None:
+                with self._lesson(rest) as run:
+                    await self._give(run)
             case _:
                 await console.reset()
+
+    async def _give(self, run: LessonRun) -> None:
+        """Go through a lesson: what each step says as the caption while it is done, then what came of it."""
+        try:
+            await self._say(run.lesson.steps[0].say)
+            await run.begin()
+            while True:
+                if run.is_open:
+                    await self._say((await run.answer(None)).words)
+                if run.at + 1 == len(run.lesson.steps):
+                    return
+                await self._say(run.lesson.steps[run.at + 1].say)
+                await run.next()
+        finally:
+            await run.end()
+            self._caption = ""
+
+    async def _say(self, text: str) -> None:
+        """Show it as the caption, long enough to be read."""
+        await self._done(Step("caption", text))
+        await self._keep_caption()
+        await asyncio.sleep(_READ_S + len(text) * _READ_EACH_S)
 
     async def _put(self, assignments: Sequence[Assignment]) -> list[str]:
         """Clear every fault and turn these knobs of live servers; answers what that changed."""
@@ -488,19 +519,25 @@ class PlayApp(ExplorerApp):
         return done
 
 
-def check_names(script: PlayScript, settings: Settings) -> None:
-    """Raise UsageError where a line names a lab or drill that there is not."""
+def check_names(script: PlayScript, settings: Settings, lesson: Callable[[str], object] | None) -> None:
+    """Raise UsageError where a line names a lab or drill that there is not, or a lesson that `lesson` does
+    not know."""
     for line in script.lines:
-        if line.word in ("lab", "drill"):
-            named_experiment(script, line, settings)
+        try:
+            if line.word in ("lab", "drill"):
+                named_experiment(line, settings)
+            elif line.word == "lesson" and lesson is not None:
+                lesson(line.rest)
+        except UsageError as error:
+            where = f"{script.file}, line {line.number}"
+            raise UsageError(f"{where}: {error.message}", error.hint) from None
 
 
-def named_experiment(script: PlayScript, line: Step, settings: Settings) -> NamedExperiment:
+def named_experiment(line: Step, settings: Settings) -> NamedExperiment:
     """The lab or drill that a line names; raises UsageError."""
     known = settings.labs if line.word == "lab" else settings.drills
     name = line.rest.partition(" ")[0]
     found = next((each for each in known if each.name == name), None)
     if found is None:
-        where = f"{script.file}, line {line.number}"
-        raise UsageError(f"{where}: no {line.word} {name}", f"see `replexplorer {line.word} list`")
+        raise UsageError(f"no {line.word} {name}", f"see `replexplorer {line.word} list`")
     return found
