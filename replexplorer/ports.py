@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
@@ -560,6 +560,10 @@ class Recorder(Protocol):
 
     async def write(self, ticks: Sequence[Tick]) -> None:
         """Add ticks, in order."""
+        ...
+
+    def past(self) -> Iterator[Tick]:
+        """What is in it so far, in order; raises UsageError where that cannot be read."""
         ...
 
     async def close(self) -> None:

@@ -132,6 +132,11 @@ class SessionWriter:
         """Write ticks in order; raises RecordingFailed."""
         await self._do(self._write, ticks)
 
+    def past(self) -> Iterator[Tick]:
+        """All that was written so far, in order; raises UsageError."""
+        with contextlib.closing(SessionReader(self._path)) as reader:
+            yield from reader.ticks()
+
     async def close(self) -> None:
         """Close the file, so that it is one file; harmless twice."""
         await self._do(self._close)

@@ -27,19 +27,11 @@ if TYPE_CHECKING:
     from replexplorer.ui.settings import Settings
 
 
-def run(call: Call) -> int:
-    """Run the dashboard until it is quit; says in one line what it left behind."""
+def run(call: Call, lesson: Lesson | None = None) -> int:
+    """Run the dashboard, with a lesson or without, until it is quit; says in one line what it left behind."""
     session, settings = live_session(call, "tui")
+    settings = replace(settings, lesson=lesson)
     return shown(call, session, settings, "the dashboard", f", stack '{settings.stack}' keeps running")
-
-
-def open_dashboard(call: Call, *, lesson: Lesson) -> int:
-    """The dashboard with a lesson, until it is quit."""
-    from replexplorer.cli.lesson import lesson_run
-
-    session, settings = live_session(call, "tui")
-    with lesson_run(call, lesson, session):
-        return shown(call, session, settings, "the dashboard", f", stack '{settings.stack}' keeps running")
 
 
 def watch(call: Call) -> int:
@@ -83,6 +75,8 @@ def crashed(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
 def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
     """A session on the configured stack, which brings it up when it is started, and how to show it, with all
     labs and drills; raises MissingPiece where Docker does not answer, before any screen is taken."""
+    from replexplorer.cli.lesson import lesson_run
+
     settings, values = with_experiments(settings_of(call)), call.values
     up = asyncio.run(to_make(values, UpOptions()))
     stack = provider_of(values, hosts=up.hosts)
@@ -98,21 +92,28 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
         on_quit=values.on_quit,
         heartbeat=True,
     )
-    return session, replace(settings, learn=partial(learn, session))
+    settings = replace(
+        settings,
+        give=lambda lesson, watch: lesson_run(call, lesson, session, watch),
+        learn=partial(learn, session),
+    )
+    return session, settings
 
 
 def with_experiments(settings: Settings) -> Settings:
-    """The dashboard's settings with all labs and drills, and a notice of each that cannot be used."""
-    from replexplorer.cli.experiment import DRILLS, LABS
+    """The dashboard's settings with all lessons, labs and drills, and a notice of each that cannot be
+    used."""
+    from replexplorer.cli.experiment import DRILLS, LABS, LESSONS
     from replexplorer.core.experiment.matrix import Matrix
 
-    (labs, failed), (drills, broken) = LABS.own(), DRILLS.own()
-    unused = [f"lab {error} (not used)" for _, error in failed]
-    unused += [f"drill {error} (not used)" for _, error in broken]
+    lessons, labs, drills = LESSONS.own(), LABS.own(), DRILLS.own()
+    failed = {"lesson": lessons[1], "lab": labs[1], "drill": drills[1]}
+    unused = [f"{kind} {error} (not used)" for kind, found in failed.items() for _, error in found]
     return replace(
         settings,
-        labs=(*LABS.shipped().values(), *(lab for lab, _ in labs)),
-        drills=(*DRILLS.shipped().values(), Matrix(), *(drill for drill, _ in drills)),
+        lessons=(*LESSONS.shipped().values(), *(lesson for lesson, _ in lessons[0])),
+        labs=(*LABS.shipped().values(), *(lab for lab, _ in labs[0])),
+        drills=(*DRILLS.shipped().values(), Matrix(), *(drill for drill, _ in drills[0])),
         notices=(*settings.notices, *unused),
     )
 

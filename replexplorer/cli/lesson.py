@@ -70,9 +70,9 @@ def run_lesson(call: Call) -> int | Coroutine[Any, Any, int]:
     is_shown = is_served() or (sys.stdout.isatty() and sys.stdin.isatty())
     if args.headless or args.json or args.report or not is_shown:
         return _headless(call, lesson)
-    from replexplorer.cli.dashboard import open_dashboard
+    from replexplorer.cli.dashboard import run
 
-    return open_dashboard(call, lesson=lesson)
+    return run(call, lesson)
 
 
 async def _headless(call: Call, lesson: Lesson) -> int:

@@ -61,10 +61,9 @@ def play(call: Call) -> int:
         raise UsageError(f"{file}, line {line.number}: `{line.text}`: {why}", hint)
     if args.check:
         from replexplorer.cli.dashboard import settings_of, with_experiments
-        from replexplorer.cli.experiment import LESSONS
         from replexplorer.ui.play import check_names
 
-        check_names(script, with_experiments(settings_of(call)), LESSONS.named)
+        check_names(script, with_experiments(settings_of(call)))
         found = PlayJson(script=script.file, title=script.title, over=args.over)
         return call.console.deliver(found, lambda: f"{file}: OK, {len(script.lines)} lines")
     in_terminal = sys.stdout.isatty() and sys.stdin.isatty()
@@ -125,8 +124,6 @@ def perform(
     run; each line is `told`, and `pictures` gets the screen as it is at the end of each caption. Says what it
     left behind and raises what ended it early."""
     from replexplorer.cli.dashboard import crashed, live_session
-    from replexplorer.cli.experiment import LESSONS
-    from replexplorer.cli.lesson import lesson_run
     from replexplorer.ui.play import PlayApp
 
     how: dict[str, Any] = {"size": size, "told": told, "pictures": pictures}
@@ -135,7 +132,6 @@ def perform(
         how["cast"] = CastWriter(stream, size or USUAL_SIZE, wall_s=wall_s, title=script.title)
     if reader is None:
         session, settings = live_session(call, "play")
-        how["lesson"] = lambda name: lesson_run(call, LESSONS.named(name), session)
         played = PlayApp(script, session, settings, **how)
     else:
         played = PlayApp.over(script, reader, settings_over(call, reader), **how)

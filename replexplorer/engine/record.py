@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -136,6 +137,8 @@ _WRITE_EVERY_S: Final = 1.0
 _END_WITHIN_S: Final = 2.0
 _MOST_WAITING: Final = 600
 """Ticks that wait for a recorder that hangs; then it is given up."""
+_REMEMBERED: Final = 600
+"""Ticks of a session that is not recorded: five minutes."""
 
 
 class Recording:
@@ -148,6 +151,8 @@ class Recording:
         self._recorder: Recorder | None = None
         self._writing: asyncio.Task[None] | None = None
         self._waiting: list[Tick] = []
+        self._remembered: deque[Tick] = deque(maxlen=_REMEMBERED)
+        """The last ones that were not recorded."""
         self._ended = asyncio.Event()
         self._kept = True
         self.file: str | None = None
@@ -167,13 +172,18 @@ class Recording:
         self._writing = asyncio.create_task(self._write_on(), name="recording")
 
     def take(self, tick: Tick) -> None:
-        """Record a tick soon."""
+        """Record a tick soon; where nothing is recorded, remember it."""
         if self._recorder is None:
+            self._remembered.append(tick)
             return
         if len(self._waiting) >= _MOST_WAITING:
             self._give_up("its disk does not answer")
             return
         self._waiting.append(tick)
+
+    def past(self) -> Iterator[Tick]:
+        """All ticks so far, in order; of a session that is not recorded the last ones."""
+        return iter(tuple(self._remembered)) if self._recorder is None else self._recorder.past()
 
     async def end(self, *, kept: bool = True) -> None:
         """Write what waits, and close the file, or leave none unless it is to be `kept`; harmless twice. A

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -371,6 +371,10 @@ class Session:
             except TimeoutError:
                 continue
 
+    def past(self) -> Iterator[Tick]:
+        """See `view.View`."""
+        return self.recording.past()
+
     # -- questions
 
     @property
@@ -467,6 +471,10 @@ class Spectator:
     def ticks(self) -> AsyncIterator[Tick]:
         """See `view.View`."""
         return self._session.ticks()
+
+    def past(self) -> Iterator[Tick]:
+        """See `view.View`."""
+        return self._session.past()
 
     def waits(self) -> AsyncGenerator[ServerWaits, None]:
         """See `view.View`."""

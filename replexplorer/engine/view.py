@@ -8,7 +8,7 @@ picture as at that moment then.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,7 +19,6 @@ from replexplorer.ports import Clock, Reporter
 if TYPE_CHECKING:
     from replexplorer.engine.console import Console
 import asyncio
-from collections.abc import Iterator
 from typing import Final
 
 from replexplorer.core.event import Event
@@ -64,6 +63,11 @@ class View(Protocol):
         is no server to ask. Ends when another node becomes the source; raises ServerUnreachable."""
         ...
 
+    def past(self) -> Iterator[Tick]:
+        """The ticks so far, in order: all, or the last ones where the session is not recorded; raises
+        UsageError where they cannot be read."""
+        ...
+
     async def close(self, *, keep: bool = False) -> str:
         """End it; answers in one line what is left behind, empty where nothing is.
 
@@ -74,8 +78,8 @@ class View(Protocol):
 
 SPEEDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """What `faster` and `slower` walk through."""
-_BREATHE_EVERY: Final = 50
-"""Ticks of a jump after which the event loop has a turn."""
+BREATHE_EVERY: Final = 50
+"""Ticks that are folded at once after which the event loop has a turn."""
 
 
 class Tape(Protocol):
@@ -188,7 +192,7 @@ class Replay:
             self._towards_s, self._goal_s = self._goal_s, None
             for number, tick in enumerate(self._tape.ticks()):
                 if self._towards_s is not None:
-                    if number % _BREATHE_EVERY == 0:
+                    if number % BREATHE_EVERY == 0:
                         await asyncio.sleep(0)
                 elif not await self._reached(tick.at_s):
                     break
@@ -248,6 +252,10 @@ class Replay:
 
     def waits(self) -> None:
         """A recording does not have them."""
+
+    def past(self) -> Iterator[Tick]:
+        """All of it."""
+        return self._tape.ticks()
 
     async def close(self, *, keep: bool = False) -> str:
         """Stop playing."""

@@ -6,7 +6,7 @@ Law: nothing else names a key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class Action:
         return self.run.partition("(")[0]
 
 
+RESET: Final = "lesson.reset"
+"""Id of what is asked before it is done, as `QUIT` is."""
 DASHBOARD: Final[tuple[Action, ...]] = (
     Action("knob.prev", "up,k", "Select the knob above", False, "move(-1)"),
     Action("knob.next", "down,j", "Select the knob below", False, "move(1)"),
@@ -68,7 +70,7 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("fault.open", "F", "Open the faults: break something, clear it; failover, switchover, rejoin"),
     Action("load.toggle", "x", "Stop or start the background load"),
     Action("mark.add", "m", "Put a numbered mark on the charts"),
-    Action("chart.freeze", "space", "Freeze or release the picture (the load runs on)"),
+    Action("chart.freeze", "space", "Freeze the picture, whose time the steps then move, or release it"),
     Action("chart.zoom_in", "plus,equals_sign", "Show less time", runs="zoom(-1)"),
     Action("chart.zoom_out", "minus", "Show more time", runs="zoom(1)"),
     Action("chart.yscale", "y", "Switch the TPS axis: linear, log"),
@@ -83,11 +85,13 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("ledger.open", "g", "Open the epoch ledger"),
     Action("log.open", "L", "Open the event log"),
     Action("sweep.open", "S", "Open the sweep: every combination of some knobs, measured"),
-    Action("lab.open", "o", "Open the labs: run a published experiment, see what it found"),
+    Action("lab.open", "o", "Open the lessons, labs and drills: begin one, see what it found"),
     Action("lab.pause", "P", "Pause the lab before its next phase, or continue"),
-    Action("lab.abort", "A", "Abort the lab and restore its knobs"),
-    Action("step.next", "n", "Next phase of a lab; next mark of a replay"),
-    Action("step.prev", "b", "Previous caption (presenting) or mark (replay)", False),
+    Action("lab.abort", "A", "Abort the lab, or end the lesson, and restore its knobs"),
+    Action("lesson.answer", "a", "Answer the lesson's question, or reveal it (nothing typed)"),
+    Action(RESET, "B", "Begin the lesson's step again, rows and all (asks)"),
+    Action("step.next", "n", "Next phase of a lab, step of a lesson, mark of a replay"),
+    Action("step.prev", "b", "Previous step of a lesson, caption (presenting), mark (replay)", False),
     Action("replay.faster", "greater_than_sign", "Play faster (in a replay)", False, "speed(True)"),
     Action("replay.slower", "less_than_sign", "Play slower (in a replay)", False, "speed(False)"),
 )  # fmt: skip
@@ -131,20 +135,21 @@ class FooterItem:
     """When the width is short, the highest rank goes first."""
     layouts: str = "wnc"
     """Layouts that show it: wide, normal, compact."""
-    modes: str = "dvcr"
+    modes: str = "dvcrf"
     """Initials of `DashboardMode` that show it."""
     when: str = ""
     """Shown only in this condition: `down` (a node is down, or a replication thread is stopped)."""
 
 
 FOOTER: Final[tuple[FooterItem, ...]] = (
-    FooterItem("stack.repair", "repair", 0, modes="d", when="down"),
+    FooterItem("stack.repair", "repair", 0, modes="df", when="down"),
     FooterItem("", "view only", 0, modes="v"),
     FooterItem("chart.freeze", "pause", 0, modes="r"),
+    FooterItem("chart.freeze", "live", 0, modes="f"),
     FooterItem("knob.prev knob.next", "knob", 1, modes="dvc"),
     FooterItem("knob.less knob.more", "change", 1, modes="dc"),
-    FooterItem("knob.less knob.more", "5 s", 1, modes="r"),
-    FooterItem("knob.coarse_less knob.coarse_more", "30 s", 6, "wn", modes="r"),
+    FooterItem("knob.less knob.more", "5 s", 1, modes="rf"),
+    FooterItem("knob.coarse_less knob.coarse_more", "30 s", 6, "wn", modes="rf"),
     FooterItem("step.prev step.next", "mark", 2, modes="r"),
     FooterItem("replay.slower replay.faster", "speed", 3, modes="r"),
     FooterItem("knob.apply", "all knobs", 8, "wn"),
@@ -201,9 +206,15 @@ class DashboardMode:
     """What actions do that do something else here, by their ids."""
 
     @property
+    def frozen(self) -> DashboardMode:
+        """The same while the picture is held."""
+        return replace(self, initial="f", refused=self.refused - {"step"})
+
+    @property
     def footer(self) -> tuple[FooterItem, ...]:
         """Its key hints."""
-        return tuple(item for item in FOOTER if self.initial in item.modes)
+        items = (item for item in FOOTER if item.actions.replace(".", "_") not in self.refused)
+        return tuple(item for item in items if self.initial in item.modes)
 
 
 _QUITS: Final = {QUIT: "Close what is open, or quit"}

@@ -237,7 +237,10 @@ class ExplorerApp(QuietEnd[str]):
         self.exit(line, self._ends_with)
 
     async def close_view(self, *, keep: bool) -> str:
-        """End what is watched; answers in one line what is left behind."""
+        """End a lesson, and what is watched; answers in one line what is left behind."""
+        for screen in self.screen_stack:
+            if leave := getattr(screen, "leave", None):
+                await leave()
         return await self._view.close(keep=keep)
 
     async def _stop_starting(self) -> None:

@@ -1,16 +1,19 @@
-"""The experiments of a dashboard, which go on behind its screens: one lab, drill or sweep at a time."""
+"""The experiments of a dashboard, which go on behind its screens, one at a time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.experiment import ExperimentProgress, ExperimentResult, NamedExperiment
+from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.experiment.sweep import Sweep, read_sweep, runs_text
 from replexplorer.core.experiment.sweep_result import Swept
+from replexplorer.engine.experiment.lesson import LessonRun
 from replexplorer.engine.experiment.matrix import run_of
 from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.experiment.sweep import SweepRun
@@ -20,6 +23,8 @@ from replexplorer.formats.scenes import find_scene
 if TYPE_CHECKING:
     from replexplorer.engine.console import Console
 
+Order = Callable[[LessonRun], Awaitable[object]]
+"""What a lesson does when its trainer says so."""
 Tone = Literal["information", "warning", "error"]
 """How prominently an end is reported."""
 _TONES: Final[dict[str, Tone]] = {"holds": "information", "deviates": "warning", "aborted": "error"}
@@ -38,7 +43,9 @@ class RunningExperiment:
     """What it does; None before its first word."""
     task: asyncio.Task[None] | None = None
     procedure: Any = None
-    """What the console runs; of a sweep it has what was measured so far."""
+    """What the console runs; of a sweep it has what was measured so far, of a lesson where it is."""
+    orders: asyncio.Queue[Order | None] = field(default_factory=asyncio.Queue)
+    """What a lesson is to do next; None: end."""
 
 
 @dataclass(slots=True)
@@ -47,11 +54,13 @@ class ExperimentControl:
 
     console: Console | None
     experiments: list[NamedExperiment]
-    """Those to choose from: the labs, the drills, and the sweep that ran last."""
+    """Those to choose from: the lessons, the labs, the drills, and the sweep that ran last."""
     moved: Callable[[], object]
     """Called when there is something else to show."""
     learn: Callable[[Swept], str] | None = None
     """What a finished sweep teaches the model, in words."""
+    give: Callable[[Lesson, Callable[[], object]], AbstractContextManager[LessonRun]] | None = None
+    """A lesson on the stack."""
     line: str = SUGGESTION
     """The sweep that was typed."""
     results: dict[str, ExperimentResult] = field(default_factory=dict)
@@ -68,6 +77,12 @@ class ExperimentControl:
         """The one under way, or restoring what it turned."""
         run = self.last
         return run if run is not None and run.task is not None and not run.task.done() else None
+
+    @property
+    def lesson(self) -> LessonRun | None:
+        """The lesson under way; None before it has begun and where something else runs."""
+        found = self.running.procedure if self.running is not None else None
+        return found if isinstance(found, LessonRun) else None
 
     def result_of(self, experiment: NamedExperiment) -> ExperimentResult | None:
         """What it found when it ran last."""
@@ -100,6 +115,24 @@ class ExperimentControl:
         hand.next()
         return told
 
+    def order(self, order: Order | None) -> None:
+        """Have the lesson do this, or end, where it does nothing else."""
+        run = self.running
+        if run is None or self.lesson is None:
+            return
+        if self.lesson.busy or run.orders.qsize():
+            self.end = f"the lesson is busy: {self.lesson.busy}", "warning"
+            self.moved()
+        else:
+            run.orders.put_nowait(order)
+
+    async def leave(self) -> None:
+        """End the lesson under way; what else runs ends with its view."""
+        run = self.running
+        if run is not None and run.task is not None and self.lesson is not None:
+            self.abort()
+            await asyncio.wait({run.task})
+
     def pause(self) -> str:
         """Hold the lab before its next phase, or let it go on; returns what that means now."""
         paused = self.last is not None and self.last.hand.toggle()
@@ -113,14 +146,41 @@ class ExperimentControl:
             run.task.cancel()
         return "ending it, restoring the knobs"
 
+    async def _give(self, run: RunningExperiment, lesson: Lesson) -> str:
+        """Give a lesson, an order after the other; answers how it ended."""
+
+        def moved() -> None:
+            run.step = ExperimentProgress(lesson, given.at + 1, given.busy)
+            self.moved()
+
+        if self.give is None:
+            raise UsageError("no lesson can be given here", "`replexplorer lesson run NAME` gives one")
+        with self.give(lesson, moved) as given:
+            run.procedure = given
+            try:
+                await given.begin()
+                while order := await run.orders.get():
+                    try:
+                        await order(given)
+                    except ReplexplorerError as error:
+                        self.end = str(error), "error"
+                        moved()
+            finally:
+                await given.end()
+        right = sum(bool(each.is_right) for each in given.answers)
+        return f"{_named(lesson)}: {right} of {len(given.answers)} answers right"
+
     async def _run(self, run: RunningExperiment, quick: bool) -> None:
         def show(step: ExperimentProgress) -> None:
             run.step = step
             self.moved()
 
         of, name = run.experiment, _named(run.experiment)
-        run.procedure = SweepRun(of, show) if isinstance(of, Sweep) else run_of(of, quick, show, run.hand)
         try:
+            if isinstance(of, Lesson):
+                self.end = await self._give(run, of), "information"
+                return
+            run.procedure = SweepRun(of, show) if isinstance(of, Sweep) else run_of(of, quick, show, run.hand)
             result: ExperimentResult = await _live(self.console).run(run.procedure)
             if isinstance(result, Swept) and self.learn is not None:
                 result.calibration = await asyncio.to_thread(self.learn, result)

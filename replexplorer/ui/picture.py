@@ -7,10 +7,11 @@ is there as well. A cut link of a fault that cuts links is in it; a `partition` 
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from replexplorer.core.event import Event
 from replexplorer.core.fault import PARTITION_FAULT, Fault
@@ -161,6 +162,39 @@ _LOG_CAPACITY: Final = 5000
 _MARK_CAPACITY: Final = 500
 
 
+_TELLS: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
+    (r"\w*tps|n|(?!rtt|fsync)\w+_ms", {"load": None, "anatomy": None, "truth": None}),
+    (r"fsync_ms", {"disks": (), "anatomy": None}),
+    (r"rtt_ms", {"links": ()}),
+    (r"lag\w*|queued|drain_s", {"truth": None}),
+    (r"\w*lost|process_dies|power_cut", {"exposure": None}),
+)
+"""Figures, and what of a tick shows them."""
+_OF_LOAD: Final[Mapping[str, Any]] = dict.fromkeys(
+    ("tps", "qps", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms", "service", "response")
+)
+_UNTOLD: Final[Mapping[str, Any]] = {
+    "after_tps": None,
+    "delta_percent": None,
+    "n": 0,
+    "after": None,
+    "verdict": "measuring",
+}
+
+
+def veiled(tick: Tick, figure: str) -> Tick:
+    """The tick before a room that is asked for this figure (`tps / local.tps`): without prediction, ceiling,
+    the newest epoch's figures and what else would tell the answer."""
+    hidden: dict[str, Any] = {"ceiling": None, "predicted": None}
+    names = re.findall(r"\w+", figure)
+    for figures, parts in _TELLS:
+        hidden |= parts if any(re.fullmatch(figures, name) for name in names) else {}
+    if "load" in hidden and tick.load is not None:
+        hidden["load"] = replace(tick.load, n=0, **_OF_LOAD)
+    newest = [replace(each, **_UNTOLD) for each in tick.epochs[-1:]]
+    return replace(tick, **hidden, epochs=(*tick.epochs[:-1], *newest))
+
+
 @dataclass(slots=True)
 class Picture:
     """The newest tick, the charts' history, marks, fault windows and the log; `shown` is what widgets
@@ -225,6 +259,10 @@ class Picture:
         """Hold the picture, or let it go."""
         is_held = self._held is not None or self.tick is None
         self._held = None if is_held else replace(self, log=self.log.copy())
+
+    def hold(self, past: Picture) -> None:
+        """In place of the picture that is held, this one, of another moment."""
+        self._held = past if self.is_frozen and past.tick else self._held
 
     def chart(self, name: str) -> ChartModel:
         """`tps`, `latency`, `lag`, or `exposure`: what failures would lose; over the present page."""

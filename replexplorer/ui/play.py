@@ -13,10 +13,9 @@ import contextlib
 import math
 import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from rich.color import ColorSystem
 from textual.drivers.headless_driver import HeadlessDriver
@@ -47,6 +46,7 @@ from replexplorer.ui.style.theme import TALL_ROWS
 from replexplorer.ui.widgets.strips import block_rows
 from replexplorer.ui.words.runs import wrapped
 
+E = TypeVar("E", bound=NamedExperiment)
 _GLANCE_S: Final = 0.02
 """Between two looks whether there is another picture."""
 _SETTLE_WITHIN_S: Final = 30.0
@@ -146,14 +146,13 @@ class PlayApp(ExplorerApp):
         size: tuple[int, int] | None = None,
         cast: CastWriter | None = None,
         pictures: list[str] | None = None,
-        lesson: Callable[[str], AbstractContextManager[LessonRun]] | None = None,
         told: Callable[[PlayedLine], None] = lambda _: None,
         clock: ManualClock | None = None,
     ) -> None:
         """`size`: columns and rows without a terminal; None: in the terminal of this process. `cast` takes
         what is drawn without one, `pictures` the screen as an SVG at the end of what follows each caption.
-        `lesson` begins one of a name. `told` hears of each line when it has ended. Raises UsageError where
-        a line names a lab, drill or lesson that there is not."""
+        `told` hears of each line when it has ended. Raises UsageError where a line names a lab, drill or
+        lesson that there is not."""
         # Keys are the default ones, so that a play is the same for everybody.
         settings = replace(settings, keymap={})
         if clock is not None:
@@ -163,7 +162,6 @@ class PlayApp(ExplorerApp):
         self._without_terminal = size
         self._cast = cast
         self._pictures = pictures
-        self._lesson = lesson
         self._told = told
         self._clock = clock
         self._pilot: Pilot[str] = Pilot(self)
@@ -189,7 +187,7 @@ class PlayApp(ExplorerApp):
         """Why it ended early."""
         self.left = ""
         """What was restored and what the view leaves behind."""
-        check_names(script, settings, lesson)
+        check_names(script, settings)
         if size is not None:
             self.driver_class = _CapturingDriver
             if not self.no_color:
@@ -450,14 +448,16 @@ class PlayApp(ExplorerApp):
             case "clear":
                 await console.clear(rest or None)
             case "lab" | "drill" if self._dashboard is not None:
-                experiment = named_experiment(line, self.settings)
+                settings = self.settings
+                experiment = named(line, settings.labs if line.word == "lab" else settings.drills)
                 control = self._dashboard.experiments
                 await asyncio.wait([control.start(experiment, quick=rest.endswith(" quick"))])
                 found = control.result_of(experiment)
                 if found is None or found.verdict != "holds":
                     raise PlayFailed(found.ending if found else f"{line.word} {rest}: ended early", "")
-            case "lesson" if self._lesson is not None:
-                with self._lesson(rest) as run:
+            case "lesson" if self.settings.give is not None:
+                lesson = named(line, self.settings.lessons)
+                with self.settings.give(lesson, lambda: None) as run:
                     await self._give(run)
             case _:
                 await console.reset()
@@ -519,23 +519,20 @@ class PlayApp(ExplorerApp):
         return done
 
 
-def check_names(script: PlayScript, settings: Settings, lesson: Callable[[str], object] | None) -> None:
-    """Raise UsageError where a line names a lab or drill that there is not, or a lesson that `lesson` does
-    not know."""
+def check_names(script: PlayScript, settings: Settings) -> None:
+    """Raise UsageError where a line names a lab, drill or lesson that there is not."""
+    known = {"lab": settings.labs, "drill": settings.drills, "lesson": settings.lessons}
     for line in script.lines:
-        try:
-            if line.word in ("lab", "drill"):
-                named_experiment(line, settings)
-            elif line.word == "lesson" and lesson is not None:
-                lesson(line.rest)
-        except UsageError as error:
-            where = f"{script.file}, line {line.number}"
-            raise UsageError(f"{where}: {error.message}", error.hint) from None
+        if line.word in known:
+            try:
+                named(line, known[line.word])
+            except UsageError as error:
+                error.message = f"{script.file}, line {line.number}: {error.message}"
+                raise
 
 
-def named_experiment(line: Step, settings: Settings) -> NamedExperiment:
-    """The lab or drill that a line names; raises UsageError."""
-    known = settings.labs if line.word == "lab" else settings.drills
+def named(line: Step, known: Iterable[E]) -> E:
+    """The lab, drill or lesson that a line names; raises UsageError."""
     name = line.rest.partition(" ")[0]
     found = next((each for each in known if each.name == name), None)
     if found is None:

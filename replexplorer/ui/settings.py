@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.lab import Lab
+from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.experiment.matrix import Matrix
 from replexplorer.core.experiment.sweep_result import Swept
 from replexplorer.formats.themes import Theme
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
+
+if TYPE_CHECKING:
+    from replexplorer.engine.experiment.lesson import LessonRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,12 @@ class Settings:
     """How long a lost terminal waits for the load to stop, before the process ends anyway."""
     learn: Callable[[Swept], str] | None = None
     """What a finished sweep teaches the model, in words; it may take a second."""
+    lessons: tuple[Lesson, ...] = ()
+    """Those that ship, then the user's own, listed before the labs."""
+    lesson: Lesson | None = None
+    """It begins at once."""
+    give: Callable[[Lesson, Callable[[], object]], AbstractContextManager[LessonRun]] | None = None
+    """A lesson on the session, which calls back whenever there is something else to show."""
     labs: tuple[Lab, ...] = ()
     """Those that ship, then the user's own."""
     drills: tuple[Drill | Matrix, ...] = ()

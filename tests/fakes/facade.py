@@ -278,6 +278,8 @@ class FakeFacade(Console):
         self._running: Experiment | None = None
         self._replicas = replica_names(replicas)
         self._queue: asyncio.Queue[Tick | None] = asyncio.Queue()
+        self.recorded: list[Tick] = []
+        """What `past` answers."""
         self._values: dict[KnobName, Value] = {}
         for tick in ticks:
             self.play(tick)
@@ -286,6 +288,7 @@ class FakeFacade(Console):
         """Give a tick to whoever listens."""
         self._values = {name: view.requested for name, view in tick.knobs.items()}
         self._queue.put_nowait(tick)
+        self.recorded.append(tick)
 
     def turn(self, times: int = 1) -> None:
         """Let an experiment end so many steps."""
@@ -310,6 +313,9 @@ class FakeFacade(Console):
         """The ticks that were played, until closed."""
         while (tick := await self._queue.get()) is not None:
             yield tick
+
+    def past(self) -> Iterator[Tick]:
+        return iter(self.recorded)
 
     async def waits(self) -> AsyncIterator[ServerWaits]:
         """The looks that there are; notes when nobody reads them any more."""

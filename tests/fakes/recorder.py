@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.tick import Tick
@@ -34,6 +34,10 @@ class FakeRecorder:
             await asyncio.Event().wait()
         self._write()
         self.ticks.extend(ticks)
+
+    def past(self) -> Iterator[Tick]:
+        """See `ports.Recorder`."""
+        return iter(self.ticks)
 
     async def close(self) -> None:
         """See `ports.Recorder`."""

@@ -195,6 +195,31 @@ async def test_a_held_picture_is_held_in_the_log_and_the_ledger_as_well() -> Non
             await app.press("escape")
 
 
+async def test_a_held_picture_moves_through_the_session_and_turns_nothing() -> None:
+    """Half a minute to 59 TPS, with an outage at 20 s; then 100 TPS while one looks back."""
+    states = (ProtectionState.PROTECTED, ProtectionState.BLOCKED)
+    session = [make_tick(float(at), state=states[20 <= at < 25], tps=30.0 + at) for at in range(1, 30)]
+    async with bench(*session, size=(160, 45)) as app:
+        staged = app.dashboard.board.staged
+        await app.press("space", "left")
+        await app.until(lambda: "BLOCKED" in app.text("#big-strip"), "the outage")
+        await app.play(make_tick(40.0, tps=100.0))
+        for key, back, tps in (("shift+left", "39 s", 31), ("right", "34 s", 36), ("shift+right", "4 s", 59)):
+            await app.press(key)
+            await app.until(lambda back=back: f" FROZEN -{back} " in app.text("#header"), back)  # type: ignore[misc]
+            assert chart(app, "#tps-chart").series[0].points[-1][1] == tps, (
+                "each point is there, and none after"
+            )
+            assert " 5 s " in app.text("#footer")
+        app.facade.recorded = app.facade.recorded[10:]
+        await app.press("shift+left")
+        await app.told("this session is not recorded")
+        await app.press("space")
+        assert "FROZEN" not in app.text("#header")
+        assert chart(app, "#tps-chart").series[0].points[-1][1] == 100
+        assert app.dashboard.board.staged == staged
+
+
 async def test_a_knob_that_is_turned_behind_a_held_picture_shows_what_it_does() -> None:
     async with bench(make_tick(1.0, rtt=(85.0, 85.4))) as app:
         await app.press("space")
@@ -384,7 +409,7 @@ async def test_a_held_outage_keeps_its_badge_at_80_columns_whatever_else_is_wron
     async with bench(make_tick(1.0, state=ProtectionState.BLOCKED, values=cut), size=(80, 24)) as app:
         await app.press("space")
         await app.play(make_tick(1.5, state=ProtectionState.DEGRADED, values=cut, tps=1889.0))
-        assert " FROZEN   1889 ▲" in app.text("#header")
+        assert " FROZEN -0 s   1889 ▲" in app.text("#header")
         assert "◼ BLOCKED" in app.text("#header")
 
 

@@ -15,8 +15,10 @@ from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
+from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.experiment.lesson import Question
 from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
@@ -33,15 +35,18 @@ from replexplorer.core.server.node_view import LATE_S, SETTLED_S, healthy, troub
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import with_stack
 from replexplorer.core.tick import Tick
+from replexplorer.engine.experiment.lesson import LessonRun
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview, SetResult
-from replexplorer.engine.view import View
+from replexplorer.engine.view import BREATHE_EVERY, View
 from replexplorer.ui.actions import (
     DASHBOARD,
     FAR_S,
     LEAVE_KEY,
     QUIT,
+    RESET,
     SEEK_S,
     VIEW,
+    DashboardMode,
     bindings_of,
     first_key,
     keys_of,
@@ -50,7 +55,7 @@ from replexplorer.ui.actions import (
 from replexplorer.ui.board import Board
 from replexplorer.ui.charts.contents import zoomed
 from replexplorer.ui.experiments import ExperimentControl
-from replexplorer.ui.picture import Picture
+from replexplorer.ui.picture import Picture, veiled
 from replexplorer.ui.presenter import Presenter
 from replexplorer.ui.screens.experiments import LabsScreen, SweepScreen
 from replexplorer.ui.screens.faults import FaultsScreen
@@ -68,7 +73,7 @@ from replexplorer.ui.widgets.lines import Cadence, Chart, Lines
 from replexplorer.ui.widgets.statement import Intent, KnobLine, StatementPanel
 from replexplorer.ui.widgets.strips import BigStrip, ExposureLine, ReplicaStrip, TinyNotice, ValueStrip
 from replexplorer.ui.widgets.topology import Topology
-from replexplorer.ui.words.runs import Line
+from replexplorer.ui.words.runs import Line, hint
 from replexplorer.ui.words.states import KnobEffect, effect_of, lost_question, measured_of, quit_question
 
 if TYPE_CHECKING:
@@ -129,8 +134,9 @@ class DashboardScreen(Screen[None]):
         self.mode = mode_of(view, visits=settings.visits)
         """What can be done here."""
         self.experiments = ExperimentControl(
-            view.console, [*settings.labs, *settings.drills], self._lab_moved, settings.learn
-        )
+            view.console, [*settings.lessons, *settings.labs, *settings.drills], self._lab_moved,
+            settings.learn, settings.give,
+        )  # fmt: skip
         """What runs behind the picture."""
         self.picture = Picture()
         """What is drawn."""
@@ -155,10 +161,12 @@ class DashboardScreen(Screen[None]):
         """The knob that others were told of."""
         self._followed: str | None = None
         """The knob that the driver had selected when the cursor here last went there."""
-        self._quitting = False
-        """It asks whether to quit."""
+        self._asks = ""
+        """The action of which it asks whether it is meant; its key says yes."""
         self._answered: tuple[str, ...] = ()
         """What was lost and is answered for."""
+        self._moment_s = 0.0
+        """Which the held picture is of, or will be."""
 
     def compose(self) -> ComposeResult:
         """Every widget of every layout; the layout's class says which are shown."""
@@ -166,6 +174,7 @@ class DashboardScreen(Screen[None]):
         settings = self._settings
         yield Header(settings, "header")
         yield LabStrip(settings, "lab-strip")
+        yield Input(id="lesson-answer", compact=True)
         yield PresenterBar(self.presenter, settings, "presenter")
         yield ReplicaStrip(settings, "replica-strip")
         yield BigStrip(settings, "big-strip")
@@ -195,13 +204,15 @@ class DashboardScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Begin to listen, and to watch what rests."""
-        self.query_one(Footer).items = self.mode.footer
+        self.query_one(Footer).items = self.allowed.footer
         self.watch(self.app, "theme", self._restyle, init=False)
         self.set_interval(0.1, self.apply_rested)
         if self._player is not None:
             self.query_one(PlayerLine).marks_s = self._player.marks_s
             self.set_interval(_PLAYER_EVERY_S, self._draw_player)
         self._listen()
+        if self._settings.lesson is not None:
+            self.experiments.start(self._settings.lesson)
 
     def on_resize(self, event: events.Resize) -> None:
         """Another size may be another layout."""
@@ -218,14 +229,30 @@ class DashboardScreen(Screen[None]):
     @work(exclusive=True, group="ticks", exit_on_error=False)
     async def _listen(self) -> None:
         try:
-            async for tick in self._view.ticks():
+            async for found in self._view.ticks():
+                tick = self._shown_of(found)
                 self.picture.fold(tick)
                 self.board.fold(tick)
                 self.post_message(Ticked())
         except Exception as error:  # a picture that stands still must say why
             self._fail("watching", error)
 
+    @property
+    def _question(self) -> Question | None:
+        """What the room is asked now."""
+        lesson = self.experiments.lesson
+        return lesson.step.ask if lesson is not None and lesson.is_open else None
+
+    def _shown_of(self, tick: Tick) -> Tick:
+        """Of a tick what may be shown: nothing that answers an open question."""
+        return tick if self._question is None else veiled(tick, self._question.figure)
+
     # -- keys
+
+    @property
+    def allowed(self) -> DashboardMode:
+        """The mode, in which a held picture's time can be moved."""
+        return self.mode.frozen if self.picture.is_frozen else self.mode
 
     def key(self, action: str) -> str:
         """The first key of an action, as it is shown."""
@@ -233,23 +260,26 @@ class DashboardScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What the mode allows; a hand on a lab only while one runs, its captions for who presents."""
-        if action in self.mode.refused:
+        if action in self.allowed.refused:
             return False
         if self._player is not None:
             return True
-        if action in ("step_next", "lab_pause", "lab_abort"):
-            return self.experiments.running is not None
-        if action == "step_prev":
-            return self.experiments.running is not None and self.presenter.began_s is not None
+        lesson, run = self.experiments.lesson, self.experiments.running
+        if action == "lesson_answer":
+            return self._question is not None
+        if action == "lesson_reset" or (action == "step_prev" and self.presenter.began_s is None):
+            return lesson is not None
+        if action in ("step_next", "step_prev", "lab_pause", "lab_abort"):
+            return run is not None and (lesson is None or action != "lab_pause")
         return action != "speed"
 
     async def take_key(self, event: events.Key) -> bool:
         """Take a key the moment it is read; False leaves it to Textual.
 
         Here keys act in the order in which they were typed, also in a burst (a slow line): a binding that
-        Textual looks for comes later. An open field takes every key. While it asks whether to quit, the key
-        that quits says yes and any other no; while it asks whether to restore what was lost, y and n answer
-        and all other keys are as ever.
+        Textual looks for comes later. An open field takes every key. While it asks whether something is
+        meant, its key says yes and any other no; while it asks whether to restore what was lost, y and n
+        answer and all other keys are as ever.
         """
         keymap = self._settings.keymap
         if self.presenter.began_s is not None:
@@ -257,11 +287,18 @@ class DashboardScreen(Screen[None]):
             self._draw_bar()
         if event.key == LEAVE_KEY:
             return False
-        if self._quitting:
+        if asked := self._asks:
             self._ask(())
-            if event.key in keys_of(QUIT, keymap):
-                await self.app.run_action("app_leave")
+            if event.key in keys_of(asked, keymap):
+                if asked == QUIT:
+                    await self.app.run_action("app_leave")
+                else:
+                    self.experiments.order(LessonRun.reset)
             return True
+        if self.focused is not None:  # the field of an answer
+            if event.key == "escape":
+                self._close_answer()
+            return event.key == "escape"
         if self.board.typed is not None:
             self._feed(self.board.typed, event)
             return True
@@ -270,7 +307,8 @@ class DashboardScreen(Screen[None]):
             self._ask(())
             self.ask("re-apply", lambda console: console.give_back(event.key == "y"))
             return True
-        if any(event.key in keys_of(one.id, keymap) for one in DASHBOARD if one.method in self.mode.refused):
+        refused = self.allowed.refused
+        if any(event.key in keys_of(one.id, keymap) for one in DASHBOARD if one.method in refused):
             self._refuse()
             return True
         character = event.character or ""
@@ -321,6 +359,10 @@ class DashboardScreen(Screen[None]):
             self.board.type(self.board.typed + event.text.partition("\n")[0])
             self._draw_knobs()
 
+    async def leave(self) -> None:
+        """Before what is watched is closed: end the lesson under way."""
+        await self.experiments.leave()
+
     def asks_before_quit(self) -> bool:
         """Ask in the last row before our load, lab or sweep is ended; False: nothing to ask."""
         if self.mode.refused:  # nothing ends with it
@@ -331,8 +373,8 @@ class DashboardScreen(Screen[None]):
         self._ask(question)
         return bool(question)
 
-    def _ask(self, question: tuple[Line, ...]) -> None:
-        self._quitting = bool(question)
+    def _ask(self, question: tuple[Line, ...], action: str = QUIT) -> None:
+        self._asks = action if question else ""
         shown = question or lost_question(self._lost)
         self.query_one(Footer).ask(shown)
         self.set_class(bool(shown), "-asking")
@@ -356,13 +398,22 @@ class DashboardScreen(Screen[None]):
         self._draw_knobs()
 
     def action_step(self, direction: int, coarse: bool = False) -> None:
-        """A step of the selected knob, or through a recording."""
+        """A step of the selected knob, or through a recording, or of a held picture through this session."""
+        by_s = direction * (FAR_S if coarse else SEEK_S)
         if self._player is not None:
-            self._player.seek(direction * (FAR_S if coarse else SEEK_S))
+            self._player.seek(by_s)
+        elif self.picture.is_frozen and self.picture.tick is not None:
+            self._moment_s += by_s
+            self._moment_s = min(max(self._moment_s, self.picture.origin_s), self.picture.tick.at_s)
+            self._look_back(self._moment_s)
         else:
-            self._problem = ""
-            self.board.step(direction, self._settings.monotonic(), coarse=coarse)
-            self._draw_knobs()
+            self._stage(direction, coarse)
+
+    def _stage(self, direction: int, coarse: bool = False) -> None:
+        """A step of the selected knob."""
+        self._problem = ""
+        self.board.step(direction, self._settings.monotonic(), coarse=coarse)
+        self._draw_knobs()
 
     def action_knob_apply(self) -> None:
         """Apply what is staged now; with nothing staged, show all knobs, in the drawer of a small screen, or
@@ -496,7 +547,7 @@ class DashboardScreen(Screen[None]):
         if "knob_type" in self.mode.refused:
             self._refuse()
         else:
-            self.action_step(message.direction)
+            self._stage(message.direction)
 
     @on(KnobPanel.Scrolled)
     def _wheel(self, message: KnobPanel.Scrolled) -> None:
@@ -584,6 +635,27 @@ class DashboardScreen(Screen[None]):
             self._player.toggle()
         else:
             self.picture.freeze()
+            self._moment_s = self.picture.tick.at_s if self.picture.tick else 0.0
+            self.query_one(Footer).items = self.allowed.footer
+        self._draw()
+
+    @work(exclusive=True, group="past", exit_on_error=False)
+    async def _look_back(self, until_s: float) -> None:
+        """Hold the picture as it was at this moment, folded from the ticks until then."""
+        past = Picture()
+        try:
+            for number, tick in enumerate(self._view.past()):
+                if past.tick is not None and tick.at_s > until_s:
+                    break
+                past.fold(self._shown_of(tick))
+                if number % BREATHE_EVERY == 0:
+                    await asyncio.sleep(0)
+        except ReplexplorerError as error:
+            self._fail("looking back", error)
+        self.picture.hold(past)
+        if until_s < past.origin_s:
+            self._moment_s = past.origin_s
+            self.notify("this session is not recorded: only its last minutes are kept", severity="warning")
         self._draw()
 
     def action_zoom(self, steps: int) -> None:
@@ -634,6 +706,9 @@ class DashboardScreen(Screen[None]):
         a lab waits for it."""
         if self._player is not None:
             self._player.step(forward=True)
+        elif (lesson := self.experiments.lesson) is not None:
+            is_last = lesson.at + 1 == len(lesson.lesson.steps) and not lesson.is_open
+            self.experiments.order(None if is_last else LessonRun.next)
         elif self.presenter.read(1):
             self._draw_bar()
         else:
@@ -643,8 +718,37 @@ class DashboardScreen(Screen[None]):
         """The mark of a recording, or the caption, before."""
         if self._player is not None:
             self._player.step(forward=False)
+        elif self.experiments.lesson is not None:
+            self.experiments.order(LessonRun.back)
         elif self.presenter.read(-1):
             self._draw_bar()
+
+    def action_lesson_answer(self) -> None:
+        """Open the field for the room's answer."""
+        field = self.query_one("#lesson-answer", Input)
+        field.value, field.placeholder = "", "a number; nothing reveals the answer"
+        self.add_class("-answers")
+        field.focus()
+
+    @on(Input.Submitted, "#lesson-answer")
+    def _take_answer(self, event: Input.Submitted) -> None:
+        """A number, also that of a choice; nothing reveals the answer."""
+        question, text = self._question, event.value.strip()
+        if question is not None:
+            choices = {str(number): each.text for number, each in enumerate(question.choices, 1)}
+            given = choices.get(text, text) or None
+            self.experiments.order(lambda lesson: lesson.answer(given))
+        self._close_answer()
+
+    def _close_answer(self) -> None:
+        self.set_focus(None)
+        self.remove_class("-answers")
+
+    def action_lesson_reset(self) -> None:
+        """Ask whether the lesson's step is to begin again."""
+        told = "Knobs, nodes and rows as at the beginning of this step?  "
+        keys = hint(self.key(RESET), "resets, any other key cancels")
+        self._ask(([(told, "warn b"), *keys], keys), RESET)
 
     def action_lab_pause(self) -> None:
         """Hold the lab before its next phase, or let it go on."""
@@ -667,8 +771,13 @@ class DashboardScreen(Screen[None]):
         has ended."""
         labs, run = self.experiments, self.experiments.running
         if run is not None:
-            self.query_one(LabStrip).show(run)
+            strip = self.query_one(LabStrip)
+            strip.wall_s = self.picture.tick.wall_s if self.picture.tick is not None else 0.0
+            strip.show(run)
         self.set_class(run is not None, "-lab")
+        self.set_class(labs.lesson is not None, "-lesson")
+        if self._question is None and self.focused is not None:
+            self._close_answer()
         tries = run.step.tries if run is not None and run.step is not None else ()
         self.set_class(bool(tries), "-tries")
         link = self.picture.tick.rtt if self.picture.tick is not None else None
@@ -791,7 +900,9 @@ class DashboardScreen(Screen[None]):
                 self._draw_knobs()
                 self._draw_bar()
                 self._draw_player()
-        if not self._quitting:
+        if self.experiments.lesson is not None:
+            self._show_lab()
+        if not self._asks:
             self._ask(())
 
     def _follow(self, tick: Tick) -> None:

@@ -16,6 +16,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, NamedExperiment
 from replexplorer.core.experiment.lab import Lab
+from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.experiment.matrix import Matrix, matrix_cells
 from replexplorer.core.experiment.sweep_result import Swept, figures_of, heat_map
 from replexplorer.core.system import system_of
@@ -111,6 +112,7 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
             asked = f"Run {lab.name} for {lasts}? The load is restored.  "
             return [(asked, "warn b"), *key_hints(("y", "runs it,"), ("↑↓", "drop it"))]
         hints = [("Enter", "quick"), ("f", "full")]
+        hints = [("Enter", "begin it")] if self.chosen.kind == "lesson" else hints
         hints += [("r", "result")] if control.result_of(self.chosen) else []
         return [name, *key_hints(*hints)]
 
@@ -131,7 +133,7 @@ class LabsScreen(ChoiceScreen[NamedExperiment]):
         load = self._picture.tick.load if self._picture.tick is not None else None
         if not _refuses(self, self._control):
             self._asks = quick
-            if load is not None and load.clients and load.state == "running":
+            if self.chosen.kind != "lesson" and load is not None and load.clients and load.state == "running":
                 self.fill()
             else:
                 self.action_yes()
@@ -191,6 +193,8 @@ def _details(lab: NamedExperiment, width: int) -> Sequence[Line]:
             whole, quick = (matrix_cells(quick=quick) for quick in (False, True))
             told.append(("steps", f"{len(whole)} cells, {len(quick)} of them quick"))
             told.append(("expects", "each cell loses what theory says and what the exposure meter said"))
+        case Lesson():
+            told.append(("steps", "; ".join(step.name for step in lab.steps)))
         case Drill():
             told.append(("steps", "; ".join(step.text for step in lab.steps)))
             told.append(("expects", "; ".join(each.name for each in lab.expects)))

@@ -17,7 +17,7 @@ from replexplorer.core.load.interval import SERVER, LoadView
 from replexplorer.core.server.comeback import lax_knobs
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import system_of
-from replexplorer.core.text import elapsed
+from replexplorer.core.text import duration_text, elapsed
 from replexplorer.core.tick import Tick
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.lines import Lines
@@ -259,13 +259,13 @@ class Header(Lines[Picture]):
 
 
 def _held(shown: Picture, held: Tick) -> Iterator[Segment]:
-    """`FROZEN  live   528 TPS  ◼ BLOCKED`: that the picture is held, with what is so meanwhile; the state
-    only where it is another one than the held."""
+    """`FROZEN -80 s  live   528 TPS  ◼ BLOCKED`: that the picture is held, and how far back, with what is so
+    meanwhile; the state only where it is another one than the held."""
     live, tps = shown.tick, shown.recent.tps
     if not shown.is_frozen or live is None:
         return
     symbol, word, token = state_of(live)
-    chip: Line = [(" FROZEN ", "onstate on armed b")]
+    chip: Line = [(f" FROZEN -{duration_text(live.at_s - held.at_s)} ", "onstate on armed b")]
     now: Line = [] if tps is None else [(f"{figures.rate(tps):>5}", "tps b"), (" TPS", "muted")]
     state: Line = [] if state_of(held)[1] == word else [(f"{symbol} {word}", f"{token} b")]
     live_words: Line = [("live", "muted")] if now or state else []

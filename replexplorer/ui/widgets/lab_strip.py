@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from replexplorer.core.experiment.experiment import Try
+from replexplorer.core.experiment.lesson import Answered
 from replexplorer.core.text import duration_text
+from replexplorer.engine.experiment.lesson import LessonRun
+from replexplorer.ui.actions import RESET
 from replexplorer.ui.experiments import RunningExperiment
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
@@ -14,6 +17,10 @@ from replexplorer.ui.words.runs import Line, Run, apart, fit, hint, rule, spread
 
 _BAR: Final = 12
 _TOLD_ROWS: Final = 3
+_REST_ROWS: Final = 12
+"""Of a screen what a lesson leaves: a chart and the rows around it."""
+_BRIEF_ROWS: Final = 7
+"""What it takes where its sentences stand elsewhere."""
 
 
 class LabStrip(Lines[RunningExperiment]):
@@ -23,24 +30,31 @@ class LabStrip(Lines[RunningExperiment]):
     DEFAULT_CSS = "LabStrip { height: 2; }"
 
     brief = False
-    """Only its first row: what to watch stands elsewhere."""
+    """What to watch stands elsewhere."""
+    wall_s = 0.0
+    """The time, for a lesson's clock."""
 
     def repaint(self) -> None:
-        """Take rows for the longest of the lab's sentences, and paint."""
+        """Take rows for the longest of the lab's sentences, or for what a lesson has to say, and paint."""
         if self.shown is not None:
             width = self.app.size.width - 2
             rows = max(len(wrapped(stage.shows, width)) for stage in self.shown.experiment.stages)
             height = 1 if self.brief else 1 + max(1, min(_TOLD_ROWS, rows))
+            if isinstance(lesson := self.shown.procedure, LessonRun):
+                height = 1 + len(self._said(lesson, width + 2))
             self.take_rows(height)
         super().repaint()
 
     def draw(self, shown: RunningExperiment, width: int, height: int) -> list[Line]:
         """`LAB wan-insert 2/3 async  measuring ━━━━──── 43 s left      n next  P pause  A abort`."""
         stage = shown.step and shown.step.stage
+        lesson = shown.procedure if isinstance(shown.procedure, LessonRun) else None
         shows = wrapped(stage.shows, width - 2) if stage else [shown.experiment.teaches]
-        below = [] if self.brief else [[(f" {row}", "title")] for row in shows]
-        keys: list[Run] = []
-        if not shown.hand.aborted:
+        below: list[Line] = [] if self.brief else [[(f" {row}", "title")] for row in shows]
+        keys: Line = []
+        if lesson is not None:
+            below, keys = self._said(lesson, width), self._keys_of(lesson)
+        elif not shown.hand.aborted:
             hints = [
                 hint(self.key("step.next"), "next", "warn b" if shown.hand.waits else "muted"),
                 hint(self.key("lab.pause"), "resume" if shown.hand.paused else "pause"),
@@ -48,13 +62,53 @@ class LabStrip(Lines[RunningExperiment]):
             ]
             hints = hints[-1:] if shown.experiment.kind == "sweep" else hints  # it waits for nobody
             keys = [*apart(hints, "  "), (" ", "text")]
-        stands = [*_which(shown), *self._state(shown)]
+        stands = [*_which(shown), *(self._state(shown) if lesson is None else self._time(lesson))]
         doing, bar, left = _rest(shown)
         rests: list[Line] = [[*doing, *bar, *left], [*doing, *left], left, []]
         return [
             spread(fit(([*stands, *rest] for rest in rests), width - width_of(keys) - 1), keys, width),
             *below,
         ]
+
+    def _said(self, lesson: LessonRun, width: int) -> list[Line]:
+        """What is said, the question with its choices, and what became of it; where there is no room for all
+        the end of what is said is missing."""
+        step, most = lesson.step, _BRIEF_ROWS if self.brief else self.app.size.height - _REST_ROWS
+        asked: list[Line] = []
+        if step.ask is not None:
+            asked = [[(f" {row}", "accent b")] for row in wrapped(step.ask.text, width - 2)]
+            choices = [hint(f" {number}", each.text) for number, each in enumerate(step.ask.choices, 1)]
+            while choices:
+                count = next(
+                    n for n in range(len(choices), 0, -1) if n == 1 or width_of(apart(choices[:n])) < width
+                )
+                asked.append(apart(choices[:count]))
+                del choices[:count]
+        asked += [_outcome(each) for each in lesson.answers if each.step == step.name and not lesson.is_open]
+        said: list[Line] = (
+            [] if self.brief else [[(f" {row}", "title")] for row in wrapped(step.say, width - 2)]
+        )
+        return [*said[: max(1, most - len(asked))], *asked]
+
+    def _keys_of(self, lesson: LessonRun) -> Line:
+        """What can be done now."""
+        if lesson.busy:
+            return [*hint(self.key("lab.abort"), "ends it"), (" ", "text")]
+        is_last = lesson.at + 1 == len(lesson.lesson.steps)
+        keys = [
+            ("lesson.answer", "answer") if lesson.is_open else ("step.next", "end" if is_last else "next")
+        ]
+        keys += [("step.prev", "back")] * bool(lesson.at)
+        return [
+            *apart([hint(self.key(key), word) for key, word in (*keys, (RESET, "reset"))], "  "),
+            (" ", "text"),
+        ]
+
+    def _time(self, lesson: LessonRun) -> Line:
+        """` · 12:31 of 30 min`."""
+        used_s = max(0, int(self.wall_s - lesson.state.began_wall_s))
+        late = "warn b" if used_s > 60 * lesson.lesson.minutes else "text"
+        return [(f" · {used_s // 60}:{used_s % 60:02d} of {lesson.lesson.minutes} min", late)]
 
     def _state(self, view: RunningExperiment) -> list[Run]:
         """What a presenter must not overlook, and the phase's name."""
@@ -70,6 +124,12 @@ class LabStrip(Lines[RunningExperiment]):
         if view.hand.aborted:
             notice = "ending, restoring the knobs"
         return [(f"  {notice} ", "warn b"), *name] if notice else name
+
+
+def _outcome(found: Answered) -> Line:
+    """`✓ right   given 12 TPS, expected 11.6 TPS, measured 11.5 TPS`."""
+    sign, ink = {True: ("✓", "good b"), False: ("✖", "bad b"), None: ("▲", "warn b")}[found.is_right]
+    return [(f" {sign} {found.words}", ink)]
 
 
 def _which(view: RunningExperiment) -> list[Run]:
@@ -88,6 +148,8 @@ def _rest(view: RunningExperiment) -> tuple[Line, Line, Line]:
     """What is done in the phase, how far it is, and about how long until the lab's end."""
     step, rests = view.step, view.hand.waits or view.hand.aborted
     doing: Line = [(f"  {step.doing if step else 'beginning'}", "muted")]
+    if isinstance(view.procedure, LessonRun):
+        doing = [(f"  {view.procedure.busy}", "warn b")]
     if rests or (step and step.stage and step.stage.name == step.doing):  # a drill's step is named already
         doing = []
     bar: Line = []
