@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.lesson import state_of
 from replexplorer.cli.wiring import outside_of, provider_of
-from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.experiment.lesson import LessonState
 from replexplorer.core.text import number, table
 from replexplorer.core.tick import Tick
@@ -100,8 +99,8 @@ async def watched(call: Call, stacks: Mapping[str, str]) -> AsyncIterator[Callab
                 async for tick in spectator.ticks():
                     if tick.load is not None and (tick.load.tps is not None or not tick.viewer):
                         take(stack, tick)
-            except ReplexplorerError as error:
-                take(stack, str(error))
+            except Exception as error:  # whatever it is, the others are still looked at
+                take(stack, str(error) or type(error).__name__)
             finally:
                 await asyncio.shield(spectator.close())
                 await asyncio.shield(provider.close())

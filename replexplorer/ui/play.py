@@ -104,7 +104,7 @@ class ManualClock:
 
 
 class CaptionBar(Static):
-    """What a play says, below all else of the screen, which makes room for it."""
+    """What a play says, in a box at the screen's lower end; the dashboard makes room for it."""
 
     DEFAULT_CSS = """
     CaptionBar {
