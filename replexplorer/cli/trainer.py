@@ -72,7 +72,7 @@ class ClassSeen:
         return [each.row for each in self.students]
 
     def text(self, columns: int | None) -> str:
-        """A line each, answers in as many as they need on a terminal of so many columns."""
+        """A line each; answers are folded where the terminal's columns are known."""
         return table(self.rows, HEADS, right=(3, 4), fold=len(HEADS) - 1, columns=columns)
 
 

@@ -114,7 +114,7 @@ class CaptionBar(Static):
     """
 
     def __init__(self, caption: str, letter_cells: int = 0) -> None:
-        """In large letters where it fits into so many cells and two lines of them."""
+        """In large letters where it fits into two lines of `letter_cells`; 0: never."""
         lines = wrapped(caption, max(1, letter_cells // 3)) if caption.isascii() else []
         are_large = letter_cells > 0 and len(lines) in (1, 2)
         rows = [row for line in lines for row in block_rows(line, bold=False)] if are_large else [caption]
