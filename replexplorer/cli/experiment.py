@@ -108,14 +108,14 @@ def _shipped_lessons() -> Mapping[str, Lesson]:
     return {file.stem: _lesson(file) for file in paths.toml_files(paths.shipped_lessons())}
 
 
+def named(doing: Doing, name: str) -> Any:
+    """The lab, the drill or the texts of the preset of this name, for a lesson; raises UsageError."""
+    find: Callable[[str], Any] = scene_texts
+    return {Doing.LAB: LABS.named, Doing.DRILL: DRILLS.named}.get(doing, find)(name)
+
+
 def _lesson(file: Path) -> Lesson:
-    """Read a lesson whose presets, labs and drills there are."""
-    ways: Mapping[Doing, Callable[[str], object]] = {
-        Doing.LAB: LABS.named,
-        Doing.DRILL: DRILLS.named,
-        Doing.PRESET: scene_texts,
-    }
-    return read_lesson(file, lambda doing, name: ways[doing](name))
+    return read_lesson(file, named)
 
 
 LABS: Final = ExperimentFiles("lab", _shipped_labs, lambda: paths.labs_directory(), read_lab)

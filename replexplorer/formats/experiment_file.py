@@ -33,7 +33,7 @@ from replexplorer.core.experiment.drill import (
 from replexplorer.core.experiment.experiment import ExperimentGroup
 from replexplorer.core.experiment.lab import Lab, Length, Phase, Play, Publication, Published
 from replexplorer.core.experiment.lesson import FIGURES as LESSON_FIGURES
-from replexplorer.core.experiment.lesson import Lesson, LessonStep, Question
+from replexplorer.core.experiment.lesson import Lesson, LessonQuestion, LessonStep
 from replexplorer.core.experiment.relations import FIGURES as PHASE_FIGURES
 from replexplorer.core.experiment.relations import (
     KINDS,
@@ -167,6 +167,8 @@ class LessonDoTable(StepTable):
     drill: str | None = None
     full: bool = False
     """Of `lab` and `drill`: not the quick one."""
+    settings: Knobs = Field(default={}, alias="with")
+    """Of `drill`: in place of its own."""
 
 
 class LessonStepTable(_Table):
@@ -176,7 +178,7 @@ class LessonStepTable(_Table):
     say: Annotated[str, Field(min_length=1)]
     note: str = ""
     do: list[LessonDoTable] = []
-    ask: Question | None = None
+    ask: LessonQuestion | None = None
 
 
 class LessonTables(_Table):
@@ -468,15 +470,18 @@ def read_lesson(file: Path, named: Callable[[Doing, str], object]) -> Lesson:
         where: Where = ("step", at)
         if any(step.name == table.name for step in steps):
             raise reader.wrong((*where, "name"), f"{table.name!r} is another step's name")
-        do = [
-            replace(_step(reader, each, (*where, "do", number)), is_full=each.full)
-            for number, each in enumerate(table.do)
-        ]
-        own = [*PHASE_FIGURES, *LESSON_FIGURES]
-        for number, each in enumerate(do):
-            if each.doing in (Doing.PRESET, Doing.LAB, Doing.DRILL):
-                found = reader.at((*where, "do", number, each.doing.value), named, each.doing, each.what)
+        do, own = list[DrillStep](), [*PHASE_FIGURES, *LESSON_FIGURES]
+        for number, each in enumerate(table.do):
+            here = (*where, "do", number)
+            step = replace(_step(reader, each, here), is_full=each.full)
+            if step.doing in (Doing.PRESET, Doing.LAB, Doing.DRILL):
+                found = reader.at((*here, step.doing.value), named, step.doing, step.what)
                 own = [*FIGURES] if isinstance(found, Drill) else _figures_of(found, own)
+            if each.settings:
+                if step.doing is not Doing.DRILL:
+                    raise reader.wrong((*here, "with"), f"{step.doing} has no 'with'", "leave it out")
+                step = replace(step, settings=reader.settings(each.settings, (*here, "with")))
+            do.append(step)
         if table.ask is not None:
             _check_question(reader, table.ask, (*where, "ask"), [*own, *known])
             known += [f"{table.name}.{name}" for name in own]
@@ -492,13 +497,13 @@ def _figures_of(found: object, otherwise: list[str]) -> list[str]:
     return [*each, *(f"{phase.name}.*" for phase in found.phases if phase.play)]
 
 
-def _check_question(reader: _Reader, ask: Question, where: Where, known: Sequence[str]) -> None:
+def _check_question(reader: _Reader, ask: LessonQuestion, where: Where, known: Sequence[str]) -> None:
     """Its figures are known, and its answer is a number, figures, or one of its choices; raises
     UsageError."""
     texts = {"figure": ask.figure}
     if ask.choices:
         reader.one_of(
-            str(ask.answer), [each.text for each in ask.choices], (*where, "answer"), "is no choice"
+            str(ask.answer), [each.text for each in ask.choices], (*where, "answer"), "is not a choice"
         )
     elif isinstance(ask.answer, str):
         texts["answer"] = ask.answer

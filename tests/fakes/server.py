@@ -466,6 +466,8 @@ class FakeServer:
             case ["START", "REPLICA"]:
                 self._start_applying()
                 self.start_io()
+            case ["DROP", "TABLE", *_]:
+                await self.commit()
             case ["PURGE", "BINARY", "LOGS", "TO", first]:
                 self.binlogs = [log for log in self.binlogs if log[0] >= first.strip("'")]
             case _ if statement == ASKED.heartbeat_table:

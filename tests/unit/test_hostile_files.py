@@ -23,7 +23,7 @@ from replexplorer.core.loss.client_log import HEAD
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.formats.calibration import read_calibration
 from replexplorer.formats.configuration import load_configuration
-from replexplorer.formats.experiment_file import read_drill, read_lab
+from replexplorer.formats.experiment_file import read_drill, read_lab, read_lesson
 from replexplorer.formats.files import MOST_TOML_BYTES, read_workload
 from replexplorer.formats.keymap import load_keymap
 from replexplorer.formats.scenes import read_scene
@@ -63,6 +63,7 @@ TOML: dict[str, Callable[[Path], object]] = {
     "scene": read_scene,
     "lab": lambda file: read_lab(file),
     "drill": read_drill,
+    "lesson": lambda file: read_lesson(file, lambda *_: None),
     "calibration": read_calibration,
     "workload": read_workload,
 }

@@ -85,7 +85,7 @@ class DrillStep:
     """Of INJECT and CLEAR the fault as it is typed (empty: all), of UNTIL what is waited for, of LOAD how
     many clients, of changes of roles a node (empty: whichever is right), of PRESET, LAB and DRILL a name."""
     settings: tuple[str, ...] = ()
-    """Of SET: `KEY=VALUE` as they are typed."""
+    """Of SET, and of DRILL in place of its own: `KEY=VALUE` as they are typed."""
     lasts: Span | None = None
     """Of WAIT how long, of UNTIL at most how long, of INJECT for how long; None: until it is cleared."""
     shows: str = ""

@@ -1,0 +1,112 @@
+"""Lessons: what a file says, the line of what is wrong with it, how answers are judged, and the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replexplorer.cli.experiment import LESSONS
+from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion
+from replexplorer.core.experiment.relations import Found
+from replexplorer.reports.handout import handout
+from replexplorer.reports.report import html
+from tests.known import refused
+
+MINE = """\
+title = "Our link"
+minutes = 5
+
+[[step]]
+name = "near"
+say = "No distance."
+do = [{ set = { rtt = 0 } }, { load = 1 }]
+ask.text = "How many?"
+ask.figure = "tps"
+ask.answer = 100
+
+[[step]]
+name = "far"
+say = "A distance."
+do = [{ preset = "network" }, { drill = "power-cut", with = { sync_binlog = 0 } }]
+ask.text = "How many are lost?"
+ask.figure = "lost"
+ask.answer = "some"
+ask.choices = [{ text = "none", most = 0 }, { text = "some", least = 1 }]
+"""
+MISTAKES = {
+    "titel": ('title = "Our link"', 'titel = "Our link"'),
+    "knob": ("rtt = 0", "rt = 0"),
+    "two in one": ("{ load = 1 }", "{ load = 1, reset = true }"),
+    "unknown drill": ('drill = "power-cut"', 'drill = "power-cud"'),
+    "unknown preset": ('preset = "network"', 'preset = "net"'),
+    "unknown figure": ('"lost"', '"losst"'),
+    "a later step's figure": ('"tps"', '"tps / far.lost"'),
+    "no choice": ('answer = "some"', 'answer = "many"'),
+    "key of a choice": ("most = 0", "mots = 0"),
+    "one name twice": ('name = "far"', 'name = "near"'),
+    "with of a preset": ('preset = "network"', 'preset = "network", with = { rtt = 1 }'),
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.toml"
+    file.write_text(MINE)
+    return file
+
+
+def test_a_mistake_names_file_line_and_key(file: Path, snapshot: object) -> None:
+    told = {}
+    for name, (right, wrong) in MISTAKES.items():
+        file.write_text(MINE.replace(right, wrong))
+        told[name] = refused(LESSONS.named, str(file)).removeprefix(f"{file.parent}/")
+    assert told == snapshot
+
+
+@pytest.mark.parametrize("lesson", LESSONS.shipped().values(), ids=lambda lesson: lesson.name)
+def test_a_lesson_that_ships_fits_into_its_half_hour_and_has_notes(lesson: Lesson) -> None:
+    assert 6 <= len(lesson.steps) <= 9
+    assert lesson.seconds(quick=True) < lesson.seconds(quick=False) / 2
+    assert all(step.note for step in lesson.steps)
+    assert all(step.ask.sql for step in lesson.steps if step.ask)
+
+
+NUMBER = LessonQuestion("How many?", "tps", "round_trip_tps", within=0.1)
+CHOICE = LessonQuestion(
+    "How?", "tps / near.tps", "less", choices=(LessonChoice("less", most=0.9), LessonChoice("more", 1.1))
+)
+FOUND = Found(figures={"tps": 40.0, "round_trip_tps": 42.0, "near.tps": 80.0})
+
+
+@pytest.mark.parametrize(
+    ("question", "given", "is_right"),
+    [
+        (NUMBER, "43", True),
+        (NUMBER, "45", False),
+        (NUMBER, None, True),
+        (CHOICE, "more", False),
+        (CHOICE, None, True),
+    ],
+)
+def test_an_answer_is_judged_by_what_was_measured(
+    question: LessonQuestion, given: str | None, is_right: bool
+) -> None:
+    read = None if given is None else question.read(given)
+    assert question.answered("far", read, FOUND).is_right is is_right
+    assert question.answered("far", read, Found()).is_right is None
+
+
+def test_what_cannot_be_an_answer_is_refused() -> None:
+    for question, given in ((NUMBER, "many"), (NUMBER, "nan"), (CHOICE, "lesser")):
+        with pytest.raises(UsageError):
+            question.read(given)
+
+
+def test_the_page_has_commands_and_blanks_and_no_notes_of_the_trainer() -> None:
+    lesson = LESSONS.named("what-a-failure-loses")
+    page = html(handout(lesson))
+    assert "replexplorer drill run power-cut --quick --set sync_binlog=0" in page
+    assert "______" in page
+    assert not any(step.note.split(".")[0] in page for step in lesson.steps)
