@@ -27,7 +27,7 @@ from replexplorer.core.experiment.experiment import NamedExperiment
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import Assignment, desired_of, format_change
 from replexplorer.core.tick import Tick
-from replexplorer.engine.experiment.lesson import LessonRun
+from replexplorer.engine.lesson import LessonRun
 from replexplorer.engine.view import Replay, Tape, View
 from replexplorer.formats.play_script import (
     CastWriter,

@@ -17,7 +17,7 @@ from replexplorer.formats.themes import Theme
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 
 if TYPE_CHECKING:
-    from replexplorer.engine.experiment.lesson import LessonRun
+    from replexplorer.engine.lesson import LessonRun
 
 
 @dataclass(frozen=True, slots=True)
