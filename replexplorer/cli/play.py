@@ -93,7 +93,7 @@ def play(call: Call) -> int:
         taken = None if picture is None else pictures
         played = perform(call, script, size, stream, reader, told=tell, pictures=taken)
         if picture is not None:
-            picture.write(slides(pictures))
+            picture.write(slides(pictures[1:] or pictures))
     for file in filter(None, (args.cast, args.svg)):
         call.console.narrate(f"written to {file}")
     if args.json:
@@ -121,7 +121,7 @@ def perform(
     pictures: list[str] | None = None,
 ) -> PlayApp:
     """Perform a script to its end over a recording, else on live servers, which are brought up where none
-    run; each line is `told`, and `pictures` gets the screen as it is at the end of each caption. Says what it
+    run; each line is `told`, and `pictures` gets the screen before each caption and at the end. Says what it
     left behind and raises what ended it early."""
     from replexplorer.cli.dashboard import crashed, live_session
     from replexplorer.ui.play import PlayApp

@@ -102,8 +102,8 @@ async def watched(call: Call, stacks: Mapping[str, str]) -> AsyncIterator[Callab
             except Exception as error:  # whatever it is, the others are still looked at
                 take(stack, str(error) or type(error).__name__)
             finally:
-                await asyncio.shield(spectator.close())
-                await asyncio.shield(provider.close())
+                await spectator.close()
+                await provider.close()
             await asyncio.sleep(_AGAIN_S)
 
     async def look() -> ClassSeen:

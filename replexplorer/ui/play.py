@@ -13,9 +13,9 @@ import contextlib
 import math
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 from rich.color import ColorSystem
 from textual.drivers.headless_driver import HeadlessDriver
@@ -23,7 +23,6 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from replexplorer.core.errors import Interrupted, ReplexplorerError, UsageError
-from replexplorer.core.experiment.experiment import NamedExperiment
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import Assignment, desired_of, format_change
 from replexplorer.core.tick import Tick
@@ -46,7 +45,6 @@ from replexplorer.ui.style.theme import TALL_ROWS
 from replexplorer.ui.widgets.strips import block_rows
 from replexplorer.ui.words.runs import wrapped
 
-E = TypeVar("E", bound=NamedExperiment)
 _GLANCE_S: Final = 0.02
 """Between two looks whether there is another picture."""
 _SETTLE_WITHIN_S: Final = 30.0
@@ -150,7 +148,7 @@ class PlayApp(ExplorerApp):
         clock: ManualClock | None = None,
     ) -> None:
         """`size`: columns and rows without a terminal; None: in the terminal of this process. `cast` takes
-        what is drawn without one, `pictures` the screen as an SVG at the end of what follows each caption.
+        what is drawn without one, `pictures` the screen as an SVG before each caption and at the end.
         `told` hears of each line when it has ended. Raises UsageError where a line names a lab, drill or
         lesson that there is not."""
         # Keys are the default ones, so that a play is the same for everybody.
@@ -334,16 +332,14 @@ class PlayApp(ExplorerApp):
         """Wait for the dashboard, perform every line, and quit."""
         try:
             await self._wait_until_ready()
-            lines, is_said = self._script.lines, False
+            lines = self._script.lines
             if self._view.console is None:
                 self._show(True)
             elif lines[0].word != "start":
                 lines = (_DEFAULTS, *lines)
             for line in lines:
                 if line.word == "caption":
-                    if is_said:
-                        self._take_picture()
-                    is_said = True
+                    self._take_picture()
                 began_s = self._now_s
                 await self._do(line)
                 await self._keep_caption()
@@ -448,16 +444,14 @@ class PlayApp(ExplorerApp):
             case "clear":
                 await console.clear(rest or None)
             case "lab" | "drill" if self._dashboard is not None:
-                settings = self.settings
-                experiment = named(line, settings.labs if line.word == "lab" else settings.drills)
+                experiment = named(line, self.settings)
                 control = self._dashboard.experiments
                 await asyncio.wait([control.start(experiment, quick=rest.endswith(" quick"))])
                 found = control.result_of(experiment)
                 if found is None or found.verdict != "holds":
                     raise PlayFailed(found.ending if found else f"{line.word} {rest}: ended early", "")
             case "lesson" if self.settings.give is not None:
-                lesson = named(line, self.settings.lessons)
-                with self.settings.give(lesson, lambda: None) as run:
+                with self.settings.give(named(line, self.settings), lambda: None) as run:
                     await self._give(run)
             case _:
                 await console.reset()
@@ -521,20 +515,21 @@ class PlayApp(ExplorerApp):
 
 def check_names(script: PlayScript, settings: Settings) -> None:
     """Raise UsageError where a line names a lab, drill or lesson that there is not."""
-    known = {"lab": settings.labs, "drill": settings.drills, "lesson": settings.lessons}
     for line in script.lines:
-        if line.word in known:
-            try:
-                named(line, known[line.word])
-            except UsageError as error:
-                error.message = f"{script.file}, line {line.number}: {error.message}"
-                raise
+        try:
+            named(line, settings)
+        except UsageError as error:
+            error.message = f"{script.file}, line {line.number}: {error.message}"
+            raise
 
 
-def named(line: Step, known: Iterable[E]) -> E:
-    """The lab, drill or lesson that a line names; raises UsageError."""
+def named(line: Step, settings: Settings) -> Any:
+    """The lab, drill or lesson that a line names, None where it names none; raises UsageError."""
+    known = {"lab": settings.labs, "drill": settings.drills, "lesson": settings.lessons}.get(line.word)
+    if known is None:
+        return None
     name = line.rest.partition(" ")[0]
-    found = next((each for each in known if each.name == name), None)
-    if found is None:
-        raise UsageError(f"no {line.word} {name}", f"see `replexplorer {line.word} list`")
-    return found
+    for each in known:
+        if each.name == name:
+            return each
+    raise UsageError(f"no {line.word} {name}", f"see `replexplorer {line.word} list`")
