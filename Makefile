@@ -124,7 +124,7 @@ bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK
 	@exec $(BIN)/python -m bench
 
 .PHONY: pictures
-pictures: $(STAMP) ## draw the README's pictures again: docs/tour.play over the recorded tour
+pictures: $(STAMP) ## draw the README's pictures again: `play --svg` over the recorded tour
 	@$(APT)
 	[ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || apt_install fonts-dejavu-core
 	exec $(BIN)/python -m tests.pictures

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from replexplorer.cli.entry import is_served
 from replexplorer.cli.experiment import LESSONS, named
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.experiment import Watch
@@ -60,7 +61,7 @@ def run_lesson(call: Call) -> int | Coroutine[Any, Any, int]:
     """Give a lesson on the dashboard; without a terminal, and where asked, go through it with its own
     answers."""
     lesson, args = LESSONS.named(call.args.name), call.args
-    is_shown = sys.stdout.isatty() and sys.stdin.isatty()
+    is_shown = is_served() or (sys.stdout.isatty() and sys.stdin.isatty())
     if args.headless or args.json or args.report or not is_shown:
         return _headless(call, lesson)
     from replexplorer.cli.dashboard import run
@@ -121,18 +122,26 @@ def notes_text(state: LessonState, now_s: float) -> str:
 async def notes(call: Call) -> int:
     """Print where the stack's lesson is, each time that changes, until it ends; raises StackUnavailable where
     none is given."""
-    file, before = paths.lesson_state(call.values.stack), None
-    while (found := _record(file)) is not None and _lives(found.pop("pid")):
+    before = None
+    while (found := state_of(call.values.stack)) is not None:
         if found != before:
-            before = dict(found)
-            found["answers"] = tuple(Answered(**each) for each in found["answers"])
-            call.console.print(notes_text(LessonState(**found), time.time()))
+            before = found
+            call.console.print(notes_text(found, time.time()))
         await asyncio.sleep(_LOOK_EVERY_S)
     if before is None:
         raise StackUnavailable(
             f"no lesson is given on stack '{call.values.stack}'", "`replexplorer lesson run NAME` gives one"
         )
     return 0
+
+
+def state_of(stack: str) -> LessonState | None:
+    """Where the lesson is that is given on a stack; None where none is."""
+    found = _record(paths.lesson_state(stack))
+    if found is None or not _lives(found.pop("pid")):
+        return None
+    answers = tuple(Answered(**each) for each in found.pop("answers"))
+    return LessonState(**found, answers=answers)
 
 
 def _record(file: Path) -> dict[str, Any] | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from replexplorer.core.event import Event
 
 _ERASE_LINE = "\r\x1b[K"
+_ERASE_SCREEN = "\x1b[H\x1b[2J"
 _FIGURES = re.compile(r"[\d.,]+")
 _SAID_AGAIN_S = 10.0
 """Of a step off a terminal whose figures alone change a line is printed so often."""
@@ -69,6 +70,12 @@ class Output:
     def print(self, text: str = "") -> None:
         """A line of data."""
         self._put(printable(text, LAYOUT))
+
+    def redraw(self, text: str) -> None:
+        """Data in place of what a terminal shows; elsewhere behind what was printed before."""
+        if self.out.isatty():
+            self.out.write(_ERASE_SCREEN)
+        self.print(text)
 
     def document(self, document: Any) -> None:
         """The one JSON document of a verb with --json."""

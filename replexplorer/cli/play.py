@@ -5,15 +5,22 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TextIO
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.cli.recordings import file_beside, file_of
 from replexplorer.core.errors import UsageError
 from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import expanded
-from replexplorer.formats.play_script import LARGEST_PLAY_BYTES, CastWriter, PlayedLine, PlayScript, read_play
+from replexplorer.formats.play_script import (
+    LARGEST_PLAY_BYTES,
+    CastWriter,
+    PlayedLine,
+    PlayScript,
+    read_play,
+    slides,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,20 +35,22 @@ USUAL_SIZE: Final = (120, 36)
 
 @dataclass(kw_only=True, slots=True)
 class PlayJson:
-    """A play that was performed to its end."""
+    """A play that was performed to its end, or checked."""
 
     script: str
     title: str
     over: str | None
     """The recording; null on live servers."""
-    lines: list[PlayedLine]
-    cast: str | None
+    lines: list[PlayedLine] = field(default_factory=list)
+    """Those that were performed."""
+    cast: str | None = None
     """The cast that was written."""
+    svg: str | None = None
+    """The animated picture that was written."""
 
 
 def play(call: Call) -> int:
-    """Check the whole script, then perform it; raises what ended it early."""
-
+    """Check the whole script, then perform it, or no more with `--check`; raises what ended it early."""
     args = call.args
     file = expanded(args.script)
     script = read_play(read_text(file, "play", LARGEST_PLAY_BYTES), str(file))
@@ -50,10 +59,17 @@ def play(call: Call) -> int:
         if args.over is not None:
             why, hint = "a recording cannot be changed", "leave the line out, or play without --over"
         raise UsageError(f"{file}, line {line.number}: `{line.text}`: {why}", hint)
+    if args.check:
+        from replexplorer.cli.dashboard import settings_of, with_experiments
+        from replexplorer.ui.play import check_names
+
+        check_names(script, with_experiments(settings_of(call)))
+        found = PlayJson(script=script.file, title=script.title, over=args.over)
+        return call.console.deliver(found, lambda: f"{file}: OK, {len(script.lines)} lines")
     in_terminal = sys.stdout.isatty() and sys.stdin.isatty()
-    is_shown = in_terminal and not (args.headless or args.json or args.cast)
+    is_shown = in_terminal and not (args.headless or args.json or args.cast or args.svg)
     if args.size is not None and is_shown:
-        raise UsageError("--size is for --cast and --headless", "a terminal has a size of its own")
+        raise UsageError("--size is for --cast, --svg and --headless", "a terminal has a size of its own")
     size = None if is_shown else args.size or USUAL_SIZE
     err = call.console.err  # while the dashboard runs, its library takes what is printed
 
@@ -72,13 +88,23 @@ def play(call: Call) -> int:
             reader = stack.enter_context(closing(SessionReader(file_of(args.over))))
         if args.cast is not None:
             stream = stack.enter_context(file_beside(reader, "--cast", args.cast))
-        played = perform(call, script, size, stream, reader, told=tell)
-    if args.cast is not None:
-        call.console.narrate(f"written to {args.cast}")
+        picture = None if args.svg is None else stack.enter_context(file_beside(reader, "--svg", args.svg))
+        pictures: list[str] = []
+        taken = None if picture is None else pictures
+        played = perform(call, script, size, stream, reader, told=tell, pictures=taken)
+        if picture is not None:
+            picture.write(slides(pictures[1:] or pictures))
+    for file in filter(None, (args.cast, args.svg)):
+        call.console.narrate(f"written to {file}")
     if args.json:
         call.console.document(
             PlayJson(
-                script=script.file, title=script.title, over=args.over, lines=played.lines, cast=args.cast
+                script=script.file,
+                title=script.title,
+                over=args.over,
+                lines=played.lines,
+                cast=args.cast,
+                svg=args.svg,
             )
         )
     return 0
@@ -92,21 +118,23 @@ def perform(
     reader: SessionReader | None,
     *,
     told: Callable[[PlayedLine], None] = lambda _: None,
+    pictures: list[str] | None = None,
 ) -> PlayApp:
     """Perform a script to its end over a recording, else on live servers, which are brought up where none
-    run; each line is `told`. Says what it left behind and raises what ended it early."""
+    run; each line is `told`, and `pictures` gets the screen before each caption and at the end. Says what it
+    left behind and raises what ended it early."""
     from replexplorer.cli.dashboard import crashed, live_session
     from replexplorer.ui.play import PlayApp
 
+    how: dict[str, Any] = {"size": size, "told": told, "pictures": pictures}
     wall_s = time.time() if reader is None else next(reader.ticks()).wall_s
-    cast = None
     if stream is not None:
-        cast = CastWriter(stream, size or USUAL_SIZE, wall_s=wall_s, title=script.title)
+        how["cast"] = CastWriter(stream, size or USUAL_SIZE, wall_s=wall_s, title=script.title)
     if reader is None:
         session, settings = live_session(call, "play")
-        played = PlayApp(script, session, settings, size=size, cast=cast, told=told)
+        played = PlayApp(script, session, settings, **how)
     else:
-        played = PlayApp.over(script, reader, settings_over(call, reader), size=size, cast=cast, told=told)
+        played = PlayApp.over(script, reader, settings_over(call, reader), **how)
     played.perform()
     if played.left:
         call.console.narrate(played.left)

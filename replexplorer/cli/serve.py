@@ -18,25 +18,31 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.adapters.secrets import keep
 from replexplorer.cli.arguments import OLD, check_without_stack, parse
 from replexplorer.cli.dashboard import settings_of
+from replexplorer.cli.experiment import LESSONS
+from replexplorer.cli.trainer import HEADS, watched
 from replexplorer.cli.wiring import runs, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.text import command, table
 from replexplorer.formats.paths import class_directory, expanded
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aiohttp import web
+
     from replexplorer.cli.entry import Call
-    from replexplorer.web.gate import Gate
-    from replexplorer.web.server import DashboardServer
 
 
 async def serve(call: Call) -> int:
     """Serve the dashboard until Ctrl-C; the first tab drives, the others watch."""
     from replexplorer.web.gate import Gate, is_loopback, read_password
+    from replexplorer.web.server import DashboardServer
 
     args, console = call.args, call.console
     loopback, file = is_loopback(args.host), args.password_file
@@ -47,7 +53,8 @@ async def serve(call: Call) -> int:
     gate = Gate(loopback=loopback, password=None if file is None else read_password(expanded(file)))
     settings_of(call)  # what is wrong with theme and keys is said here, not in every tab
     await runs(call.values)
-    async with served(call, console.stack, gate, args.port) as (server, address):
+    server = DashboardServer(partial(_words_of, call, console.stack, ""), gate)
+    async with served(call, server.application(), args.port) as address:
         try:
             await until_ended(call, address, "the first tab drives, the others watch", loopback)
         finally:
@@ -63,6 +70,12 @@ def _program(call: Call, stack: str, words: Sequence[str]) -> list[str]:
     return [sys.executable, "-P", "-m", "replexplorer", "--stack", stack, *config, *words]
 
 
+def _words_of(call: Call, stack: str, lesson: str, drives: bool) -> Sequence[str]:
+    """What a tab of a stack's dashboard runs, for the driver with this lesson where one is named."""
+    words = ["lesson", "run", lesson] if lesson else []
+    return _program(call, stack, words if drives else ["watch"])
+
+
 async def until_ended(call: Call, what: str, says: str, loopback: bool) -> None:
     """Print what is served, and wait for the end."""
     call.console.print(what)
@@ -73,20 +86,14 @@ async def until_ended(call: Call, what: str, says: str, loopback: bool) -> None:
 
 
 @asynccontextmanager
-async def served(call: Call, stack: str, gate: Gate, port: int) -> AsyncIterator[tuple[DashboardServer, str]]:
-    """A stack's dashboard behind a gate, with its address: of `--listen`, by the machine's name where that is
-    all of its addresses. Raises MissingPiece or UsageError where one cannot listen there."""
+async def served(call: Call, application: web.Application, port: int) -> AsyncIterator[str]:
+    """The address of a page that is served: of `--listen`, by the machine's name where that is all of its
+    addresses. Raises MissingPiece or UsageError where one cannot listen there."""
     from aiohttp import web
-
-    from replexplorer.web.server import DashboardServer
-
-    def words_of(drives: bool) -> Sequence[str]:
-        return _program(call, stack, [] if drives else ["watch"])
 
     host: str = call.args.host
     bare = host.strip("[]")
-    server = DashboardServer(words_of, gate)
-    runner = web.AppRunner(server.application(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
         try:
@@ -99,7 +106,7 @@ async def served(call: Call, stack: str, gate: Gate, port: int) -> AsyncIterator
             raise UsageError(told, "name an address of this machine, and a port from 1024 on") from None
         name = socket.gethostname() if bare in ("0.0.0.0", "::", "") else bare  # noqa: S104
         shown = f"[{name}]" if ":" in name else name
-        yield server, f"http://{shown}:{runner.addresses[0][1]}/"
+        yield f"http://{shown}:{runner.addresses[0][1]}/"
     finally:
         await runner.cleanup()
 
@@ -108,8 +115,10 @@ async def served(call: Call, stack: str, gate: Gate, port: int) -> AsyncIterator
 
 VERBS: Final = ("set", "get", "reset", "preset", "fault", "load", "role", "check")
 """What `classroom each` carries out for each student."""
+TRAINER: Final = "trainer"
+"""Whose page and password come first."""
 _CLASS: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,17}")
-_LOOKS_AT_ONCE: Final = 4
+_LOOK_EVERY_S: Final = 2.0
 _ENDS_WITHIN_S: Final = 60.0
 """How long an interrupted verb may take to clean up."""
 
@@ -155,18 +164,6 @@ class ClassOutcome:
             lines += [f"{each.student}: {each.words}", *(f"    {line}" for line in said)]
         return "\n".join(lines)
 
-    @property
-    def table(self) -> str:
-        """Who is in which state, by the documents of `status`."""
-        rows = []
-        for each in self.students:
-            found = each.answer if isinstance(each.answer, dict) else {"error": {"message": "no answer"}}
-            problem = found.get("error", {}).get("message", "")
-            state = (found["state"], found["protection"]["state"]) if not problem else ("away", "-")
-            driver = found.get("load", {}).get("driver") or "-"
-            rows.append((each.student, each.stack, *state, driver, problem))
-        return table(rows, ("student", "stack", "state", "protection", "load", ""))
-
 
 def _stack(call: Call, student: str) -> str:
     """The student's stack; raises UsageError where no class is meant."""
@@ -187,6 +184,11 @@ async def _students(call: Call) -> list[str]:
             f"no class '{call.args.class_name}'", "`replexplorer classroom up --students N` makes one"
         )
     return sorted(found, key=lambda name: (len(name), name))
+
+
+async def _stacks(call: Call) -> dict[str, str]:
+    """Each student with the stack; raises StackUnavailable where nobody has one."""
+    return {student: _stack(call, student) for student in await _students(call)}
 
 
 async def _ran(call: Call, student: str, words: Sequence[str]) -> StudentOutcome:
@@ -246,9 +248,14 @@ async def _for_all(
         exit_code=max((each.exit_code for each in ends), default=0),
         students=ends,
     )
-    console.deliver(found, lambda: found.table if words[0] == "status" else found.text or "nothing to remove")
+    console.deliver(found, lambda: found.text or "nothing to remove")
     console.narrate(f"{sum(each.exit_code == 0 for each in ends)} of {len(ends)} {summary}")
     return found
+
+
+def _lesson_file(call: Call) -> Path:
+    """Names the lesson with which each student's dashboard begins."""
+    return class_directory(call.args.class_name) / "lesson"
 
 
 async def class_up(call: Call) -> int:
@@ -260,6 +267,9 @@ async def class_up(call: Call) -> int:
     words += [] if args.flavor is None else ["--flavor", args.flavor]
     summary = "stacks are up: `replexplorer classroom serve` lets the students in"
     students = [f"student{number}" for number in range(1, args.students + 1)]
+    if args.lesson is not None:
+        LESSONS.named(args.lesson)
+        keep(_lesson_file(call), args.lesson + "\n")
     return (await _for_all(call, students, words, summary)).exit_code
 
 
@@ -295,25 +305,47 @@ async def class_each(call: Call) -> int:
 
 
 async def class_status(call: Call) -> int:
-    """Who is in which state; exit code 4 where not all are up."""
-    return (await _for_all(call, await _students(call), ["status", "--json"], "up", _LOOKS_AT_ONCE)).exit_code
+    """How each student's stack and lesson are, once or until Ctrl-C; exit code 4 where not all are up."""
+    args, console = call.args, call.console
+    if args.watch and console.json:
+        raise UsageError("--watch prints no JSON document", "leave one of them out")
+    async with watched(call, await _stacks(call)) as look:
+        while args.watch:
+            console.redraw((await look()).text(console.columns))
+            await asyncio.sleep(_LOOK_EVERY_S)
+        found = await look()
+    console.deliver(found, lambda: found.text(console.columns))
+    return found.exit_code
 
 
 async def class_serve(call: Call) -> int:
-    """Serve every student's dashboard until Ctrl-C, each on a port and behind a password of its own."""
+    """Serve the trainer's page and every student's dashboard until Ctrl-C, each on a port and behind a
+    password of its own."""
     from replexplorer.web.gate import Gate, is_loopback, read_password
+    from replexplorer.web.server import DashboardServer, table_page
 
-    loopback = is_loopback(call.args.host)
+    loopback, stacks = is_loopback(call.args.host), await _stacks(call)
+    directory, file = class_directory(call.args.class_name), _lesson_file(call)
+    lesson = file.read_text(encoding="utf-8").strip() if file.exists() else ""
     async with AsyncExitStack() as opened:
+        look = await opened.enter_async_context(watched(call, stacks))
         rows = []
-        for port, student in enumerate(await _students(call), call.args.port):
-            file = class_directory(call.args.class_name) / f"{student}.password"
+
+        async def look_rows() -> Sequence[Sequence[str]]:
+            return (await look()).rows
+
+        for port, name in enumerate((TRAINER, *stacks), call.args.port):
+            file = directory / f"{name}.password"
             if not file.exists():
                 keep(file, secrets.token_urlsafe(12) + "\n")
             gate = Gate(loopback=loopback, password=read_password(file))
-            serving = served(call, _stack(call, student), gate, port)
-            _, address = await opened.enter_async_context(serving)
-            rows.append((student, address, str(file)))
-        page = table(rows, ("student", "address", "password in"))
+            if name == TRAINER:
+                application = table_page(gate, f"class {call.args.class_name}", HEADS, look_rows)
+            else:
+                words_of = partial(_words_of, call, stacks[name], lesson)
+                application = DashboardServer(words_of, gate).application()
+            address = await opened.enter_async_context(served(call, application, port))
+            rows.append((name, address, str(file)))
+        page = table(rows, ("who", "address", "password in"))
         await until_ended(call, page, "each student's first tab drives, further ones watch", loopback)
     return 0

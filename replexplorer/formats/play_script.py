@@ -5,9 +5,10 @@ Law: the form is this and no more.
 - `title TEXT` names the play; it comes first and once.
 - `start [KEY=VALUE...]` says what the play starts from: the defaults, but for these. It comes before all
   that is done, and once; a play without it starts from the defaults.
-- `set KEY=VALUE...`, `fault KIND[=VALUE][@NODE]`, `clear [KIND[@NODE]]` and `reset` do what the verbs of
-  these names do, on live servers.
+- `set KEY=VALUE...`, `preset NAME`, `fault KIND[=VALUE][@NODE]`, `clear [KIND[@NODE]]` and `reset` do what
+  the verbs of these names do, on live servers.
 - `lab NAME [quick]` and `drill NAME [quick]` run one to its end, which ends the play unless all holds.
+- `lesson NAME` gives one with its own answers; what each step says, and what came of it, are captions.
 - `key KEY...` presses keys, by character or by name; `type TEXT` types each character of the text.
 - `wait 2s` lets time pass; `until CONDITION [within 30s]` waits until it holds, and ends the play when it
   does not within that (60 s without it). A condition is asked of the pictures that come after the line.
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TextIO
@@ -39,6 +40,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import closest, one_line, printable
 from replexplorer.core.tick import Tick
 from replexplorer.formats.keymap import NAMED_KEYS, key_name
+from replexplorer.formats.scenes import scene_texts
 
 # -- what is waited for
 
@@ -240,14 +242,16 @@ _LONGEST_TEXT: Final = 200
 _SHOWN: Final = 60
 """Characters of a line that an error repeats."""
 _WITHIN: Final = re.compile(r"(?:^|\s+)within\s+(\S.*)$", re.IGNORECASE)
-_OF_SERVERS: Final = frozenset({"start", "set", "fault", "clear", "reset", "lab", "drill"})
+_OF_SERVERS: Final = frozenset(
+    {"start", "set", "preset", "fault", "clear", "reset", "lab", "drill", "lesson"}
+)
 _EXAMPLES: Final = {
     "key": "key slash r t t enter", "type": "type 85", "wait": "wait 2s",
     "until": "until protected within 30s",
     "caption": "caption It waits now", "mark": "mark 85 ms away", "start": "start clients=8",
     "set": "set sync_binlog=0 rtt@db2=85ms", "fault": "fault kill@db1", "clear": "clear kill",
-    "reset": "reset", "lab": "lab wan-insert quick", "drill": "drill kill-primary quick", "hide": "hide",
-    "show": "show",
+    "preset": "preset both", "reset": "reset", "lab": "lab wan-insert quick",
+    "drill": "drill kill-primary quick", "lesson": "lesson lag", "hide": "hide", "show": "show",
 }  # fmt: skip
 """What a line begins with, and such a line."""
 _ALONE: Final = frozenset({"reset", "hide", "show"})
@@ -260,8 +264,8 @@ class Step:
     """One line of a play; what its word does not need is left as it is."""
 
     word: str
-    """`key` (also for `type`), `wait`, `until`, `caption`, `mark`, `start`, `set`, `fault`, `clear`, `reset`,
-    `lab`, `drill`, `hide` or `show`."""
+    """`key` (also for `type`), `wait`, `until`, `caption`, `mark`, `start`, `set`, `preset`, `fault`,
+    `clear`, `reset`, `lab`, `drill`, `lesson`, `hide` or `show`."""
     rest: str = ""
     """What follows the word, checked."""
     keys: tuple[str, ...] = ()
@@ -362,6 +366,8 @@ def _step(word: str, rest: str) -> Step:
             check_fault(rest)
         case "clear" if rest:
             kind_of(rest.partition("@")[0].partition("=")[0])
+        case "preset":
+            scene_texts(rest)
         case "lab" | "drill" if rest.split()[1:] not in ([], ["quick"]):
             raise UsageError(f"{word} takes a name, and quick", example)
     return step
@@ -421,3 +427,22 @@ class CastWriter:
 
     def _write(self, document: Any) -> None:
         self._stream.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+_SLIDE_S: Final = 4
+"""How long each picture of a moving one is shown."""
+
+
+def slides(pictures: Sequence[str]) -> str:
+    """SVGs of one size as one that shows them in turn, forever; nothing in it is loaded from elsewhere."""
+    shown = [
+        f'<g class="step" style="animation-delay:{at * _SLIDE_S}s">{each}</g>'
+        for at, each in enumerate(pictures)
+    ]
+    [box] = re.findall(r'viewBox="[^"]*"', shown[0])[:1]
+    style = (
+        f".step {{ visibility: hidden; animation: step {len(shown) * _SLIDE_S}s step-end infinite }}"
+        " @keyframes step { 0% { visibility: visible }"
+        f" {100 / len(shown):.3f}% {{ visibility: hidden }} }}"
+    )
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {box}><style>{style}</style>{"".join(shown)}</svg>'

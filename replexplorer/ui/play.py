@@ -23,10 +23,10 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from replexplorer.core.errors import Interrupted, ReplexplorerError, UsageError
-from replexplorer.core.experiment.experiment import NamedExperiment
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import Assignment, desired_of, format_change
 from replexplorer.core.tick import Tick
+from replexplorer.engine.lesson import LessonRun
 from replexplorer.engine.view import Replay, Tape, View
 from replexplorer.formats.play_script import (
     CastWriter,
@@ -36,10 +36,14 @@ from replexplorer.formats.play_script import (
     PlayScript,
     Step,
 )  # fmt: skip
+from replexplorer.formats.scenes import scene_texts
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.style.theme import TALL_ROWS
+from replexplorer.ui.widgets.strips import block_rows
+from replexplorer.ui.words.runs import wrapped
 
 _GLANCE_S: Final = 0.02
 """Between two looks whether there is another picture."""
@@ -50,6 +54,8 @@ _CLEARED: Final = "\x1b[?25l\x1b[H\x1b[2J"
 _NOT_DRAWN: Final = ("\x1b]52;", "\x1b]22;")
 """How a text for the clipboard begins, and the pointer's shape: both are for whoever sits here, not for
 those who play the cast."""
+_READ_S, _READ_EACH_S = 2.0, 0.03
+"""How long a lesson's caption is shown before it goes on: at least, and for each character."""
 _DEFAULTS: Final = Step("start", text="start")
 """How a play on live servers begins that does not say it."""
 
@@ -96,20 +102,23 @@ class ManualClock:
 
 
 class CaptionBar(Static):
-    """One line of a play over the lower end of the screen, the knob line and keys below it left free."""
+    """What a play says, in a box at the screen's lower end; the dashboard makes room for it."""
 
     DEFAULT_CSS = """
     CaptionBar {
-        layer: _toastrack; dock: bottom; height: auto; max-height: 4; width: 1fr;
-        margin: 0 2 2 2; padding: 0 2;
+        dock: bottom; height: auto; width: 1fr; padding: 1 2;
         background: $rx-select; color: $rx-title; text-style: bold; text-align: center;
     }
     """
 
-    def __init__(self, caption: str) -> None:
-        super().__init__(caption, markup=False)
-        self.caption = caption
-        """What it says."""
+    def __init__(self, caption: str, letter_cells: int = 0) -> None:
+        """In large letters where it fits into two lines of `letter_cells`; 0: never."""
+        lines = wrapped(caption, max(1, letter_cells // 3)) if caption.isascii() else []
+        are_large = letter_cells > 0 and len(lines) in (1, 2)
+        rows = [row for line in lines for row in block_rows(line, bold=False)] if are_large else [caption]
+        super().__init__("\n".join(rows), markup=False)
+        self.said = (caption, letter_cells)
+        """What it says, and the cells that its letters had."""
 
 
 class _CapturingDriver(HeadlessDriver):
@@ -134,12 +143,14 @@ class PlayApp(ExplorerApp):
         *,
         size: tuple[int, int] | None = None,
         cast: CastWriter | None = None,
+        pictures: list[str] | None = None,
         told: Callable[[PlayedLine], None] = lambda _: None,
         clock: ManualClock | None = None,
     ) -> None:
         """`size`: columns and rows without a terminal; None: in the terminal of this process. `cast` takes
-        what is drawn without one. `told` hears of each line when it has ended. Raises UsageError where a line
-        names a lab or drill that there is not."""
+        what is drawn without one, `pictures` the screen as an SVG before each caption and at the end.
+        `told` hears of each line when it has ended. Raises UsageError where a line names a lab, drill or
+        lesson that there is not."""
         # Keys are the default ones, so that a play is the same for everybody.
         settings = replace(settings, keymap={})
         if clock is not None:
@@ -148,12 +159,15 @@ class PlayApp(ExplorerApp):
         self._script = script
         self._without_terminal = size
         self._cast = cast
+        self._pictures = pictures
         self._told = told
         self._clock = clock
         self._pilot: Pilot[str] = Pilot(self)
         self._began_s = time.monotonic()
         self._caption = ""
         self._bar: CaptionBar | None = None
+        self._is_taken = False
+        """Something took the key that was pressed last."""
         self._changed: tuple[str, ...] = ()
         self._dashboard: DashboardScreen | None = None
         self._first: Tick | None = None
@@ -171,9 +185,7 @@ class PlayApp(ExplorerApp):
         """Why it ended early."""
         self.left = ""
         """What was restored and what the view leaves behind."""
-        for line in script.lines if view.console is not None else ():
-            if line.word in ("lab", "drill"):
-                self._experiment(line)
+        check_names(script, settings)
         if size is not None:
             self.driver_class = _CapturingDriver
             if not self.no_color:
@@ -236,6 +248,10 @@ class PlayApp(ExplorerApp):
         if self._cast is not None and (kind == "o" or hidden_since_s is None):
             now_s = self._now_s if hidden_since_s is None else hidden_since_s
             self._cast.event(now_s - self._hidden_s - ago_s, kind, data)
+
+    def _take_picture(self) -> None:
+        if self._pictures is not None:
+            self._pictures.append(self.export_screenshot(title=self._script.title))
 
     def _show(self, is_shown: bool) -> None:
         """Let time pass in the cast, or not; harmless twice."""
@@ -322,6 +338,8 @@ class PlayApp(ExplorerApp):
             elif lines[0].word != "start":
                 lines = (_DEFAULTS, *lines)
             for line in lines:
+                if line.word == "caption":
+                    self._take_picture()
                 began_s = self._now_s
                 await self._do(line)
                 await self._keep_caption()
@@ -331,6 +349,7 @@ class PlayApp(ExplorerApp):
                 self._changed = ()
                 self.lines.append(played)
                 self._told(played)
+            self._take_picture()
         except ReplexplorerError as error:
             self.failure = error
         except asyncio.CancelledError:
@@ -371,8 +390,11 @@ class PlayApp(ExplorerApp):
         match line.word:
             case "key":
                 for key in line.keys:
+                    self._is_taken = True
                     await self._pilot.press(key)
                     await self._settle()
+                    if not self._is_taken:
+                        raise PlayFailed(f"nothing took {key}", "press what this screen has: see `?`")
                     await self._keep_caption()
             case "wait":
                 await self._until((), line.length_s)
@@ -415,28 +437,46 @@ class PlayApp(ExplorerApp):
                 await console.mark(rest)
             case "set":
                 await console.set(tuple(map(console.parse, rest.split())))
+            case "preset":
+                await console.set(tuple(map(console.parse, scene_texts(rest))))
             case "fault":
                 await console.inject(parse_fault(rest, tick.roster))
             case "clear":
                 await console.clear(rest or None)
             case "lab" | "drill" if self._dashboard is not None:
-                experiment, control = self._experiment(line), self._dashboard.experiments
+                experiment = named(line, self.settings)
+                control = self._dashboard.experiments
                 await asyncio.wait([control.start(experiment, quick=rest.endswith(" quick"))])
                 found = control.result_of(experiment)
                 if found is None or found.verdict != "holds":
                     raise PlayFailed(found.ending if found else f"{line.word} {rest}: ended early", "")
+            case "lesson" if self.settings.give is not None:
+                with self.settings.give(named(line, self.settings), lambda: None) as run:
+                    await self._give(run)
             case _:
                 await console.reset()
 
-    def _experiment(self, line: Step) -> NamedExperiment:
-        """The lab or drill that a line names; raises UsageError."""
-        known = self.settings.labs if line.word == "lab" else self.settings.drills
-        name = line.rest.partition(" ")[0]
-        found = next((each for each in known if each.name == name), None)
-        if found is None:
-            where = f"{self._script.file}, line {line.number}"
-            raise UsageError(f"{where}: no {line.word} {name}", f"see `replexplorer {line.word} list`")
-        return found
+    async def _give(self, run: LessonRun) -> None:
+        """Go through a lesson: what each step says as the caption while it is done, then what came of it."""
+        try:
+            await self._say(run.lesson.steps[0].say)
+            await run.begin()
+            while True:
+                if run.is_open:
+                    await self._say((await run.answer(None)).words)
+                if run.at + 1 == len(run.lesson.steps):
+                    return
+                await self._say(run.lesson.steps[run.at + 1].say)
+                await run.next()
+        finally:
+            await run.end()
+            self._caption = ""
+
+    async def _say(self, text: str) -> None:
+        """Show it as the caption, long enough to be read."""
+        await self._done(Step("caption", text))
+        await self._keep_caption()
+        await asyncio.sleep(_READ_S + len(text) * _READ_EACH_S)
 
     async def _put(self, assignments: Sequence[Assignment]) -> list[str]:
         """Clear every fault and turn these knobs of live servers; answers what that changed."""
@@ -448,11 +488,48 @@ class PlayApp(ExplorerApp):
         return [*cleared, *(format_change(one.name, one.before, one.requested) for one in turned)]
 
     async def _keep_caption(self) -> None:
-        """The caption stands on the screen in front, and on no other."""
-        bar = self._bar
-        if bar is not None and (bar.caption != self._caption or bar not in self.screen.children):
+        """The caption is on the screen in front and on no other, in large letters before a room."""
+        bar, dashboard = self._bar, self._dashboard
+        before_room = dashboard is self.screen and dashboard.presenter.began_s is not None
+        has_room = before_room and self.size.height >= TALL_ROWS and not self.settings.glyphs.ascii
+        said = self._caption, self.size.width - 4 if has_room else 0
+        if bar is not None and (bar.said != said or bar not in self.screen.children):
             self._bar = None
             await bar.remove()
         if self._caption and self._bar is None:
-            self._bar = CaptionBar(self._caption)
+            self._bar = CaptionBar(*said)
             await self.screen.mount(self._bar)
+
+    # -- keys that nothing takes
+
+    def on_key(self) -> None:
+        """A key has come up to here: no screen and no widget kept it, and a binding may still act."""
+        self._is_taken = False
+
+    async def run_action(self, *action: Any, **how: Any) -> bool:
+        """Run an action; one that is done has taken the key."""
+        done = await super().run_action(*action, **how)
+        self._is_taken = self._is_taken or done
+        return done
+
+
+def check_names(script: PlayScript, settings: Settings) -> None:
+    """Raise UsageError where a line names a lab, drill or lesson that there is not."""
+    for line in script.lines:
+        try:
+            named(line, settings)
+        except UsageError as error:
+            error.message = f"{script.file}, line {line.number}: {error.message}"
+            raise
+
+
+def named(line: Step, settings: Settings) -> Any:
+    """The lab, drill or lesson that a line names, None where it names none; raises UsageError."""
+    known = {"lab": settings.labs, "drill": settings.drills, "lesson": settings.lessons}.get(line.word)
+    if known is None:
+        return None
+    name = line.rest.partition(" ")[0]
+    for each in known:
+        if each.name == name:
+            return each
+    raise UsageError(f"no {line.word} {name}", f"see `replexplorer {line.word} list`")

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import os
 import re
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from string import Template
 from tempfile import TemporaryFile
 from typing import Final
 
@@ -129,6 +131,26 @@ class Tab(AppService):
                 await self.line.send_bytes(payload)
         except (TimeoutError, ConnectionError):
             self._cut()
+
+
+def table_page(
+    gate: Gate, title: str, heads: Sequence[str], rows: Callable[[], Awaitable[Sequence[Sequence[str]]]]
+) -> web.Application:
+    """A page behind a gate that shows a table as it is then, and comes again by itself."""
+    page = Template((PAGES / "table.html").read_text(encoding="utf-8"))
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    async def show(_: web.Request) -> web.Response:
+        found = [row("th", heads), *(row("td", cells) for cells in await rows())]
+        text = page.substitute(title=html.escape(title), rows="\n".join(found))
+        return web.Response(text=text, content_type="text/html")
+
+    app = web.Application(client_max_size=4096)
+    gate.guard(app)
+    app.add_routes([web.get("/", show), web.static("/page", PAGES)])
+    return app
 
 
 class DashboardServer(Server):

@@ -44,7 +44,7 @@ def test_two_students(docker_client: Any, tmp_path: Path) -> None:
             assert [change["effective"] for change in each["answer"]["changed"]] == [20.0]
 
         seen = shell.json("classroom", "status", *HERE, apart=True)["students"]
-        states = [(each["student"], each["answer"]["protection"]["state"]) for each in seen]
+        states = [(each["student"], each["protection"]) for each in seen]
         assert states == [("student1", "off"), ("student2", "off")]
     finally:
         shell.run("classroom", "down", *HERE, "--yes")

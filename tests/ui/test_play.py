@@ -6,7 +6,9 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyte
@@ -130,6 +132,21 @@ def test_a_caption_stands_on_the_screen_in_front_until_the_next_one() -> None:
     assert seen == {1: ["one"], 2: ["one"], 3: ["two"], 4: ["two"], 5: []}
 
 
+def test_a_caption_hides_nothing_and_is_in_large_letters_before_a_room() -> None:
+    rows: list[list[str]] = []
+    recorded(play("wait 0s", "caption It waits", "key z", "wait 0s"), lambda _: rows.append(own_rows()))
+    plain, said, _, large = rows
+    assert [row.strip() for row in said[-4:-1]] == ["", "It waits", ""]
+    assert [said[-5], said[-1]] == plain[-2:]
+    assert "".join(large).count("It waits") == 0
+    assert [bool(row.strip()) for row in large[-7:-1]] == [False, True, True, True, True, False]
+
+
+def test_a_key_that_nothing_takes_ends_the_play() -> None:
+    performance, _ = recorded(play("key L", "key escape", "key L", "key X"))
+    assert "line 4: `key X`: nothing took X" in str(performance.failure)
+
+
 def test_a_condition_that_does_not_come_true_ends_the_play_with_its_line_and_what_is_so() -> None:
     performance, _ = recorded(play("wait 1s", "until tps > 100000 within 4s", "key q"))
     assert str(performance.failure) == (
@@ -236,9 +253,10 @@ def test_each_mark_is_waited_for_once() -> None:
 
 
 def test_a_play_starts_from_the_defaults_but_for_what_it_says_and_tells_what_that_changed() -> None:
-    performance, facade = live(play("start sync_binlog=0", "until protected"))
+    performance, facade = live(play("start sync_binlog=0", "until protected", "preset none"))
     assert performance.failure is None
-    [first, last] = turned(facade)
+    [first, preset, last] = turned(facade)
+    assert ("semi_sync", "off") in preset
     assert {("rtt@db2", 0.0), ("sync_binlog", 0), ("clients", 8)} <= set(first)
     assert {"rtt@db2 0 ms", "sync_binlog 0"} <= set(performance.lines[0].changed)
     assert ("rtt@db2", 85.0) in last
@@ -309,5 +327,37 @@ def test_a_lab_runs_by_its_name_and_one_that_does_not_hold_ends_the_play() -> No
     assert "line 1: `lab wan-insert quick`: lab wan-insert: deviates" in str(played.failure)
     assert played.failure is not None
     assert played.failure.exit_code == 1
-    with pytest.raises(UsageError, match="line 1: no lab wan-insret"):
-        PlayApp(play("lab wan-insret"), facade, settings, size=SIZE)
+
+
+def test_a_lesson_says_each_step_and_what_came_of_it() -> None:
+    done: list[str] = []
+
+    class Given:
+        """A lesson of two steps; the first one asks."""
+
+        lesson = SimpleNamespace(
+            name="short", steps=[SimpleNamespace(say="Guess"), SimpleNamespace(say="Bye")]
+        )
+        at, is_open = 0, True
+
+        async def begin(self) -> None:
+            done.append("begin")
+
+        async def answer(self, given: None) -> Any:
+            self.is_open = False
+            return SimpleNamespace(words="right: 12 TPS")
+
+        async def next(self) -> None:
+            self.at = 1
+
+        async def end(self) -> None:
+            done.append("end")
+
+    settings: Any = Settings(lessons=(Given.lesson,), give=lambda *_: nullcontext(Given()))  # type: ignore[arg-type]
+    stream = io.StringIO()
+    cast = CastWriter(stream, SIZE, wall_s=WALL_S)
+    played = PlayApp(play("lesson short"), AnsweringFacade(), settings, size=SIZE, cast=cast).perform()
+    assert played.failure is None
+    events = [json.loads(line) for line in stream.getvalue().splitlines()[1:]]
+    assert [label for _, kind, label in events if kind == "m"][-3:] == ["Guess", "right: 12 TPS", "Bye"]
+    assert done == ["begin", "end"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,12 @@ import pytest
 
 from replexplorer.cli import serve
 from replexplorer.cli.serve import StudentOutcome
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.experiment.lesson import Answered, LessonState
 from replexplorer.formats import paths
+from replexplorer.formats.documents import plain
+from replexplorer.formats.files import keep_record
+from tests.fakes.facade import FakeFacade, altered, make_tick
 from tests.unit.conftest import Run
 
 
@@ -60,6 +68,7 @@ each
 each down
 each set rt=85ms
 do set rtt=85ms --stack x
+status --watch --json
 serve
 """
 
@@ -117,3 +126,33 @@ def test_passwords_go_with_the_class(stacks: list[str], ran: list[tuple[str, lis
     assert run("classroom", "down", "--yes").code == 0
     assert ran == [("anna", ["down", "--yes"])]
     assert not directory.exists()
+
+
+def test_a_look_shows_each_stack_and_lesson_and_who_is_away(
+    stacks: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """student1's load runs, in the second step of a lesson with one answer; student2's stack has gone."""
+
+    class Seen(FakeFacade):
+        async def start(self, progress: object) -> None:
+            if self.away:
+                raise StackUnavailable("no stack 'class-student2' runs here")
+
+        away = False
+
+    def spectator(outside: Any) -> Seen:
+        seen = Seen(altered(make_tick(tps=11.6, viewer=True), load={"driver": "tui (pid 7)"}))
+        seen.away = outside.provider.name.endswith("2")
+        return seen
+
+    monkeypatch.setattr("replexplorer.engine.session.Spectator", spectator)
+    stacks += ["class-student1", "class-student2"]
+    answered = Answered("local", "how many?", "TPS", 12.0, 11.6, 11.5, True)
+    state = LessonState("lag", "Lag", 30, time.time() - 125, 2, 8, "workers", "", False, "", (answered,))
+    keep_record(paths.lesson_state("class-student1"), {**plain(state), "pid": os.getpid()})
+    code, out, _ = run("classroom", "status")
+    assert code == 4
+    rows = [re.split(r" {2,}", row) for row in out.splitlines()]
+    lesson = ["lag 2/8 workers, 2 of 30 min", "local 12 TPS, right"]
+    assert rows[1] == ["student1", "up", "protected", "11.6", "-", "tui (pid 7)", *lesson]
+    assert rows[2] == ["student2", "away", "-", "-", "-", "no stack 'class-student2' runs here", "-", "-"]

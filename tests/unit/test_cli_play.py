@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -27,11 +28,14 @@ def test_what_is_wrong_is_one_line_and_nothing_begins(
     snapshot: object,
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # nothing was recorded here
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     file, cast, told = tmp_path / "x.play", tmp_path / "x.cast", list[str]()
     for text, *options in (
         ("until protectd\n",),
         ("key s\nuntil end\n",),
         ("key s\n", "--over", "nowhere"),
+        ("key s\nlab wan-insret\n", "--check"),
+        ("preset bothh\n", "--check"),
         ("key s\n", "--size", "9x9"),
         ("key s\n", "--size", "wide"),
     ):
@@ -52,13 +56,18 @@ def test_a_cast_is_never_written_over_the_recording(tmp_path: Path, script: Path
     assert recording.read_bytes() == shipped_tour().read_bytes()
 
 
+def test_a_play_is_checked_without_being_performed(script: Path, run: Run) -> None:
+    assert run("play", str(script), "--check") == (0, f"{script}: OK, 3 lines\n", "")
+
+
 def test_over_the_shipped_tour_a_play_ends_at_its_mark_and_says_so_as_json(
     tmp_path: Path, script: Path, run: Run
 ) -> None:
     cast = tmp_path / "walk.cast"
     code, out, err = run(
-        "play", str(script), "--over", "tour", "--cast", str(cast), "--size", "80x24", "--json"
-    )
+        "play", str(script), "--over", "tour", "--cast", str(cast), "--svg", str(cast.with_suffix(".svg")),
+        "--size", "80x24", "--json",
+    )  # fmt: skip
     assert code == 0
     assert "line 2: wait 1s: 1.0 s, " in err
     told = json.loads(out)
@@ -69,6 +78,9 @@ def test_over_the_shipped_tour_a_play_ends_at_its_mark_and_says_so_as_json(
     markers = [label for _, kind, label in events if kind == "m"]
     assert markers[0].startswith("(1) ")
     assert markers[-1] == "There it is"
+    picture = ElementTree.parse(told["svg"])
+    assert len(picture.findall("{*}g[@class='step']")) == 1
+    assert "There" in "".join(picture.getroot().itertext())
 
 
 def test_a_play_that_fails_writes_no_cast_and_ends_with_1(tmp_path: Path, run: Run) -> None:

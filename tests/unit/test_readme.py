@@ -14,8 +14,9 @@ from replexplorer.cli.arguments import COMMANDS, GROUPS, VERBS, build_parser
 from replexplorer.core.fault import KINDS
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value
 from replexplorer.formats.calibration import shipped_calibration
+from replexplorer.formats.play_script import read_play
 from replexplorer.ui.actions import ACTIONS, key_label, keys_of
-from tests.pictures import MOVING, PICTURE, script
+from tests.pictures import SIZES
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -146,11 +147,13 @@ def test_every_verb_is_named() -> None:
 
 
 def test_the_pictures_are_of_the_play_and_load_nothing() -> None:
-    captions = [line for line in script().lines if line.word == "caption"]
-    for file, steps in ((PICTURE, 0), (MOVING, len(captions))):
+    for name in SIZES:
+        play, file = (ROOT / "docs" / f"{name}.{kind}" for kind in ("play", "svg"))
+        script = read_play(play.read_text(encoding="utf-8"), play.name)
+        steps = sum(line.word == "caption" for line in script.lines) or 1
         ElementTree.parse(file)  # a browser shows nothing of what is not XML
         picture = html.unescape(file.read_text(encoding="utf-8")).replace("\xa0", " ")
-        assert script().title in picture
+        assert script.title in picture
         assert picture.count('class="step"') == steps, "run `make pictures`"
         assert "font/woff;base64" in picture
         assert not re.findall(r"url\((?!data:|#)", picture)

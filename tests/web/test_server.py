@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
+from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar, WSMsgType
 from aiohttp.test_utils import BaseTestServer, TestServer
 
 from replexplorer.web import server as server_module
 from replexplorer.web.gate import Gate
-from replexplorer.web.server import DashboardServer, size_of
+from replexplorer.web.server import DashboardServer, size_of, table_page
 from tests.waiting import patience, until_true
 from tests.web.test_gate import SOCKET, origin
 
@@ -263,3 +263,17 @@ def test_a_size_is_kept_within_reason() -> None:
     assert size_of(10**9, 0) == (1000, 1)
     with pytest.raises(ValueError, match="wide"):
         size_of("wide", 1)
+
+
+async def test_the_trainer_s_table_is_behind_the_gate_and_comes_again_by_itself() -> None:
+    async def rows() -> list[tuple[str, ...]]:
+        return [("student1", "<up>")]
+
+    app = table_page(Gate(loopback=True, password="secret"), "class", ("student", "state"), rows)
+    async with TestServer(app) as server, ClientSession(cookie_jar=CookieJar(unsafe=True)) as client:
+        login = await client.get(server.make_url("/"))
+        page = await client.post(login.url, data={"password": "secret"}, headers=origin(server))
+        text = await page.text()
+    assert login.url.path == "/login"
+    assert "<tr><td>student1</td><td>&lt;up&gt;</td></tr>" in text
+    assert 'http-equiv="refresh"' in text

@@ -190,7 +190,12 @@ class Answered:
     @property
     def words(self) -> str:
         """`right: expected ..., measured ...`."""
-        return f"{({True: 'right', False: 'wrong', None: 'not measured'})[self.is_right]}: {self.evidence}"
+        return f"{_VERDICTS[self.is_right]}: {self.evidence}"
+
+    @property
+    def short(self) -> str:
+        """`semi-sync 12 TPS, right`; one that was revealed has a dash."""
+        return f"{self.step} {figure_text(self.given, self.unit)}, {_VERDICTS[self.is_right]}"
 
     @property
     def relation(self) -> Relation:
@@ -206,6 +211,7 @@ def figure_text(value: float | str | None, unit: str) -> str:
     return f"{value:,.{digits}f} {unit}".rstrip()
 
 
+_VERDICTS: Final = {True: "right", False: "wrong", None: "not measured"}
 _WHOLE: Final = 100
 """From here on a figure is told without decimals."""
 

@@ -18,7 +18,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.experiment.lesson import Question
+from replexplorer.core.experiment.lesson import LessonQuestion
 from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
@@ -240,7 +240,7 @@ class DashboardScreen(Screen[None]):
             self._fail("watching", error)
 
     @property
-    def _question(self) -> Question | None:
+    def _question(self) -> LessonQuestion | None:
         """What the room is asked now."""
         lesson = self.experiments.lesson
         return lesson.step.ask if lesson is not None and lesson.is_open else None
