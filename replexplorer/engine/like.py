@@ -1,0 +1,74 @@
+"""What is read of servers that somebody else made, so that a stack can be like them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
+from replexplorer.core.dialect.attaching import ARRIVED, CLOCK
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.core.like import ClockLook, Theirs, fsync_figures, round_trip
+from replexplorer.core.load.captured import CapturedWorkload
+from replexplorer.core.server.counters import rates
+from replexplorer.engine.fleet import Member
+from replexplorer.engine.observe.samples import asked, sample_commits
+from replexplorer.engine.session import Session
+
+_BETWEEN_LOOKS_S: Final = 0.1
+
+
+async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) -> Theirs:
+    """Look at an attached session's servers for as long as the capture of their load takes, which may fail.
+    Raises ServerUnreachable where the source does not answer."""
+    fleet, clock, state = session.fleet, session.outside.clock, session.state
+    server, members = fleet.source.dialect.capabilities, (fleet.source, *fleet.replicas)
+    looks: dict[str, list[ClockLook]] = {member.name: [] for member in members}
+
+    async def look_on(member: Member) -> None:
+        while True:
+            asked_s = clock.monotonic()
+            server_s = await asked(member, lambda _: CLOCK)
+            trip_s = clock.monotonic() - asked_s
+            if server_s is not None:
+                way_us = await asked(member, lambda _: ARRIVED)
+                looks[member.name].append(ClockLook(trip_s, server_s - asked_s - trip_s / 2, way_us))
+            await clock.sleep(_BETWEEN_LOOKS_S)
+
+    before = [await sample_commits(member, None, clock) for member in members]
+    waits = await state.look_at_source()
+    looking = [asyncio.create_task(look_on(member)) for member in members]
+    load, unknown = None, ""
+    try:
+        load = await capture
+    except ReplexplorerError as error:
+        unknown = str(error)
+    finally:
+        for task in looking:
+            task.cancel()
+        await asyncio.gather(*looking, return_exceptions=True)
+    after = [await sample_commits(member, None, clock) for member in members]
+    waited = rates(waits.counters, (await state.look_at_source()).counters)
+    source, *replicas = looks
+    fsyncs = dict(zip(looks, map(fsync_figures, before, after), strict=True))
+
+    def value(key: str) -> float:
+        return float(state.effective_value(KnobName(key, SOURCE)) or 0)
+
+    held_ms = value(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY) / 1000
+    if value(keys.SYNC_BINLOG) == 1:  # events are sent when the binlog is synced
+        held_ms += fsyncs[source]["binlog"].ms or 0.0
+    only = waited if len(replicas) == 1 else None
+    return Theirs(
+        server.title,
+        "mariadb" if server.flavor == "mariadb" else "mysql",
+        session.system.name,
+        tuple(looks),
+        session.knobs(),
+        {name: round_trip(looks[source], looks[name], held_ms, only) for name in replicas},
+        fsyncs,
+        load,
+        unknown,
+    )
