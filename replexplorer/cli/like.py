@@ -41,10 +41,9 @@ async def theirs_of(call: Call) -> Theirs:
 async def make_like(call: Call, session: Session, theirs: Theirs) -> int:
     """Turn a new stack's knobs to what was read, and print what came of it."""
     console, place = call.console, parse_server_url(call.args.like).place
-    file = None
+    file = paths.captured_workload(place)
     if theirs.load is not None:
-        file = str(paths.captured_workload(place))
-        with whole_file(paths.expanded(file), parents=True) as stream:
+        with whole_file(file, parents=True) as stream:
             stream.write(theirs.load.workload or "")
 
     async def rows() -> list[Likeness]:
@@ -56,7 +55,7 @@ async def make_like(call: Call, session: Session, theirs: Theirs) -> int:
             found.knobs,
             found.links,
             found.disks,
-            workload=file,
+            workload=str(file),
             memory_bytes=machine().memory_bytes,
         )
 

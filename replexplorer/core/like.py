@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import median
 from typing import Final
 
 from replexplorer.core.json_keys import json_keys
@@ -33,7 +32,7 @@ from replexplorer.core.server.disk import DiskView
 from replexplorer.core.topology import MOST_REPLICAS
 
 _LEAST: Final = 10
-"""Transactions whose way to a replica was seen, or waits: fewer say nothing of the usual one."""
+"""Transactions whose way to a replica was seen: fewer say nothing."""
 _AT_WORK: Final = 0.33
 """Share of the time that a session's statements take from which on it hardly pauses between them: what it
 sends depends on the answers, as in a closed loop."""
@@ -142,11 +141,12 @@ def round_trip(
     one_ms, other_ms = 1000 * near.trip_s, 1000 * far.trip_s
     ways_us = {look.way_us for look in replica if look.way_us is not None}
     if len(ways_us) >= _LEAST:
-        ms = median(ways_us) / 1000 - 1000 * (far.ahead_s - near.ahead_s) - held_ms
-        why = f"twice the way of {len(ways_us)} transactions by both clocks: {one_ms + other_ms:.1f} ms off"
+        fast_us = sorted(ways_us)[len(ways_us) // 20]  # the others queued on their way
+        ms = fast_us / 1000 - 1000 * (far.ahead_s - near.ahead_s) - held_ms
+        why = f"twice the fast way among {len(ways_us)} by both clocks: {one_ms + other_ms:.1f} ms off"
         return Figure(round(2 * max(0.0, ms), 2), Sure.ESTIMATED, f"{why} at most, if both ways are alike")
     waits, ack_ms = (rates.ack_waits or 0, rates.ack_wait_ms or 0.0) if rates else (0, 0.0)
-    if rates and waits >= _LEAST and waits * ack_ms < 1000 * _CROWDED * rates.duration_s:
+    if rates and 0 < waits * ack_ms < 1000 * _CROWDED * rates.duration_s:
         why = f"mean of {waits} waits for an acknowledgement, the relay log's write included"
         return Figure(round(ack_ms, 2), Sure.ESTIMATED, why)
     why = f"{abs(one_ms - other_ms):.1f} to {one_ms + other_ms:.1f} ms by the way from here to both:"
@@ -181,15 +181,16 @@ def rows_of(
     links: Iterable[LinkView],
     disks: Iterable[DiskView],
     *,
-    workload: str | None,
+    workload: str,
     memory_bytes: int,
 ) -> list[Likeness]:
     """Every row of a stack that is up, with what is to be asked of it and what it has now: its `server`, its
     `nodes` with the source first; `workload` is the file of their load."""
-    replicas = len(theirs.nodes) - 1
+    there, here = len(theirs.nodes) - 1, len(nodes) - 1
+    version, most = "`--image REF` runs another version", f"a stack has 1 to {MOST_REPLICAS}"
     rows = [
-        _alike("server", theirs.server, server, "`--image REF` runs another version"),
-        _alike("replicas", replicas, len(nodes) - 1, f"a stack has 1 to {MOST_REPLICAS}"),
+        Likeness("server", theirs.server, server, *_same(theirs.server, server, version)),
+        Likeness("replicas", there, here, *_same(there, here, most)),
     ]
     named = dict(zip(theirs.nodes, nodes, strict=False))
     room_bytes = memory_bytes // (2 * len(nodes))
@@ -200,27 +201,19 @@ def rows_of(
             rows.append(_setting(to, view.effective, knobs.get(to), server, room_bytes))
     trips_ms = {link.replica: link.rtt_measured_ms for link in links}
     by_node = {disk.node: disk for disk in disks}
-    for there, node in named.items():
-        if figure := theirs.trips.get(there):
+    for theirs_node, node in named.items():
+        if figure := theirs.trips.get(theirs_node):
             to, ms = KnobName(keys.RTT, node), figure.ms
             rows.append(Likeness(str(to), ms, trips_ms.get(node), figure.sure, figure.why, to, ms))
         if node in by_node:
             place = SOURCE if node == nodes[0] else node
-            rows += _fsyncs(theirs.fsyncs[there], place, by_node[node])
+            rows += _fsyncs(theirs.fsyncs[theirs_node], place, by_node[node])
     return [*rows, *_load(theirs, workload, knobs)]
 
 
-def _alike(
-    setting: str,
-    theirs: Value,
-    here: Value | None,
-    why: str,
-    name: KnobName | None = None,
-    asked: Value | None = None,
-) -> Likeness:
-    """A row that is exact, or not possible, and why."""
-    sure, why = (Sure.EXACT, "") if theirs == here else (Sure.NOT_HERE, why)
-    return Likeness(setting, theirs, here, sure, why, name, asked)
+def _same(theirs: Value, here: Value | None, why: str) -> tuple[Sure, str]:
+    """Exact, or not possible and why."""
+    return (Sure.EXACT, "") if theirs == here else (Sure.NOT_HERE, why)
 
 
 def _setting(to: KnobName, value: Value, view: KnobView | None, server: str, room_bytes: int) -> Likeness:
@@ -235,29 +228,27 @@ def _setting(to: KnobName, value: Value, view: KnobView | None, server: str, roo
         why = f"this machine has {room_bytes / 2**30:.1f} GiB for it"
     else:
         asked = value
-    return _alike(str(to), value, here, why, to, asked)
+    return Likeness(str(to), value, here, *_same(value, here, why), to, asked)
 
 
 def _fsyncs(figures: Mapping[str, Figure], node: str, disk: DiskView) -> Iterator[Likeness]:
     """What is added to each kind's fsync to take as long as theirs: less what the bare disk takes."""
     bare_ms = disk.probe_p50_ms or 0.0
-    for kind, figure in figures.items():
-        other = figures["binlog" if kind == "redo" else "redo"]
-        if figure.ms is None and other.ms is not None:
-            figure = Figure(other.ms, Sure.ESTIMATED, f"as the other log's: {figure.why}")
-        sure, why, delay_ms = figure.sure, figure.why, None
-        if figure.ms is not None:
-            delay_ms = round(max(0.0, figure.ms - bare_ms), 3)
-            if figure.ms < bare_ms:
-                sure, why = Sure.NOT_HERE, f"the bare disk here takes {bare_ms:.2f} ms"
-        name, here = KnobName(_KINDS[kind][1], node), disk.measured_by_kind_ms.get(kind)
-        yield Likeness(str(KnobName(f"{kind}_fsync", node)), figure.ms, here, sure, why, name, delay_ms)
+    for kind, (_, key) in _KINDS.items():
+        ms, sure, why = figures[kind].ms, figures[kind].sure, figures[kind].why
+        if ms is None and (ms := figures["binlog" if kind == "redo" else "redo"].ms) is not None:
+            sure, why = Sure.ESTIMATED, f"as the other log's: {why}"
+        if ms is not None and ms < bare_ms:
+            sure, why = Sure.NOT_HERE, f"the bare disk here takes {bare_ms:.2f} ms"
+        asked = None if ms is None else round(max(0.0, ms - bare_ms), 3)
+        setting, here = KnobName(f"{kind}_fsync", node), disk.measured_by_kind_ms.get(kind)
+        yield Likeness(str(setting), ms, here, sure, why, KnobName(key, node), asked)
 
 
-def _load(theirs: Theirs, workload: str | None, knobs: Mapping[KnobName, KnobView]) -> Iterator[Likeness]:
+def _load(theirs: Theirs, workload: str, knobs: Mapping[KnobName, KnobView]) -> Iterator[Likeness]:
     """What runs there, as a load: which transactions, of how many sessions, and whether these pause."""
     load = theirs.load
-    if load is None or workload is None:
+    if load is None:
         yield Likeness(keys.WORKLOAD, None, None, Sure.UNKNOWN, theirs.load_unknown)
         return
     sessions = max(load.sessions, math.ceil(load.busy), 1)

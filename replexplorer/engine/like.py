@@ -54,11 +54,12 @@ async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) ->
     source, *replicas = looks
     fsyncs = dict(zip(looks, map(fsync_figures, before, after), strict=True))
 
-    def value(key: str) -> float:
-        return float(state.effective_value(KnobName(key, SOURCE)) or 0)
-
-    held_ms = value(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY) / 1000
-    if value(keys.SYNC_BINLOG) == 1:  # events are sent when the binlog is synced
+    delay_us, synced_by = (
+        state.effective_value(KnobName(key, SOURCE))
+        for key in (keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, keys.SYNC_BINLOG)
+    )
+    held_ms = float(delay_us or 0) / 1000
+    if synced_by == 1:  # events are sent when the binlog is synced
         held_ms += fsyncs[source]["binlog"].ms or 0.0
     only = waited if len(replicas) == 1 else None
     return Theirs(
