@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 from replexplorer.core.json_keys import json_keys
@@ -132,8 +133,8 @@ def round_trip(
 
     Transactions carry the source's time, and a replica notes when each arrived: what the two clocks are
     apart is known from asking both, and `held_ms` is what the source keeps a commit's events back for after
-    it wrote the time (its binlog's fsync and group delay). Else the wait for acknowledgements (`rates`, of a
-    source with this one replica), else how far both are from here.
+    it wrote the time (a fast fsync of its binlog, and its group delay). Else the wait for acknowledgements
+    (`rates`, of a source with this one replica), else how far both are from here.
     """
     if not source or not replica:
         return Figure(None, Sure.UNKNOWN, "it did not answer")
@@ -141,10 +142,13 @@ def round_trip(
     one_ms, other_ms = 1000 * near.trip_s, 1000 * far.trip_s
     ways_us = {look.way_us for look in replica if look.way_us is not None}
     if len(ways_us) >= _LEAST:
-        fast_us = sorted(ways_us)[len(ways_us) // 20]  # the others queued on their way
-        ms = fast_us / 1000 - 1000 * (far.ahead_s - near.ahead_s) - held_ms
-        why = f"twice the fast way among {len(ways_us)} by both clocks: {one_ms + other_ms:.1f} ms off"
-        return Figure(round(2 * max(0.0, ms), 2), Sure.ESTIMATED, f"{why} at most, if both ways are alike")
+        ms = _fast(ways_us) / 1000 - 1000 * (far.ahead_s - near.ahead_s) - held_ms
+        why = (
+            f"twice the fast way among {len(ways_us)}, less {held_ms:.1f} ms at the source; the clocks may be"
+        )
+        return Figure(
+            round(2 * max(0.0, ms), 2), Sure.ESTIMATED, f"{why} {one_ms + other_ms:.1f} ms off in it"
+        )
     waits, ack_ms = (rates.ack_waits or 0, rates.ack_wait_ms or 0.0) if rates else (0, 0.0)
     if rates and 0 < waits * ack_ms < 1000 * _CROWDED * rates.duration_s:
         why = f"mean of {waits} waits for an acknowledgement, the relay log's write included"
@@ -153,15 +157,28 @@ def round_trip(
     return Figure(round(max(one_ms, other_ms), 2), Sure.ESTIMATED, f"{why} hardly any transaction came")
 
 
-def fsync_figures(before: CommitSample | None, after: CommitSample | None) -> dict[str, Figure]:
-    """What an fsync of redo log and binlog takes, from two samples of a server's file instruments."""
-    grown = growth(before, after) if before and after else None
+def _fast(values: Iterable[float]) -> float:
+    """What a twentieth is below: the others queued."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 20]
+
+
+def fast_fsync_ms(samples: Sequence[CommitSample]) -> float:
+    """A fast fsync of the binlog, to be held against a transaction's fast way; 0 where none was seen."""
+    grown = [growth(*pair) for pair in pairwise(samples)]
+    means_ms = [each.total(Source.BINLOG_FSYNC).mean_ms for each in grown if each]
+    return _fast([ms for ms in means_ms if ms is not None] or [0.0])
+
+
+def fsync_figures(samples: Sequence[CommitSample]) -> dict[str, Figure]:
+    """What an fsync of redo log and binlog takes, from samples of a server's file instruments."""
+    grown = growth(samples[0], samples[-1]) if samples else None
     found = {}
     for kind, (source, _) in _KINDS.items():
         total = grown.total(source) if grown else Total()
         sure, when = Sure.MEASURED, "while it was watched"
-        if not total.times and after:
-            total = after.totals.get(source, total)
+        if not total.times and samples:
+            total = samples[-1].totals.get(source, total)
             sure, when = Sure.ESTIMATED, "since it started"
         why = f"mean of {total.times:,} {when}"
         if not total.times:

@@ -10,9 +10,9 @@ from replexplorer.core.dialect.attaching import ARRIVED, CLOCK
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName
-from replexplorer.core.like import ClockLook, Theirs, fsync_figures, round_trip
+from replexplorer.core.like import ClockLook, Theirs, fast_fsync_ms, fsync_figures, round_trip
 from replexplorer.core.load.captured import CapturedWorkload
-from replexplorer.core.server.counters import rates
+from replexplorer.core.server.counters import CommitSample, rates
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.samples import asked, sample_commits
 from replexplorer.engine.session import Session
@@ -26,9 +26,12 @@ async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) ->
     fleet, clock, state = session.fleet, session.outside.clock, session.state
     server, members = fleet.source.dialect.capabilities, (fleet.source, *fleet.replicas)
     looks: dict[str, list[ClockLook]] = {member.name: [] for member in members}
+    counted: dict[str, list[CommitSample]] = {member.name: [] for member in members}
 
     async def look_on(member: Member) -> None:
         while True:
+            if commits := await sample_commits(member, None, clock):
+                counted[member.name].append(commits)
             asked_s = clock.monotonic()
             server_s = await asked(member, lambda _: CLOCK)
             trip_s = clock.monotonic() - asked_s
@@ -37,7 +40,6 @@ async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) ->
                 looks[member.name].append(ClockLook(trip_s, server_s - asked_s - trip_s / 2, way_us))
             await clock.sleep(_BETWEEN_LOOKS_S)
 
-    before = [await sample_commits(member, None, clock) for member in members]
     waits = await state.look_at_source()
     looking = [asyncio.create_task(look_on(member)) for member in members]
     load, unknown = None, ""
@@ -49,18 +51,15 @@ async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) ->
         for task in looking:
             task.cancel()
         await asyncio.gather(*looking, return_exceptions=True)
-    after = [await sample_commits(member, None, clock) for member in members]
     waited = rates(waits.counters, (await state.look_at_source()).counters)
     source, *replicas = looks
-    fsyncs = dict(zip(looks, map(fsync_figures, before, after), strict=True))
-
     delay_us, synced_by = (
         state.effective_value(KnobName(key, SOURCE))
         for key in (keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, keys.SYNC_BINLOG)
     )
     held_ms = float(delay_us or 0) / 1000
     if synced_by == 1:  # events are sent when the binlog is synced
-        held_ms += fsyncs[source]["binlog"].ms or 0.0
+        held_ms += fast_fsync_ms(counted[source])
     only = waited if len(replicas) == 1 else None
     return Theirs(
         server.title,
@@ -69,7 +68,7 @@ async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) ->
         tuple(looks),
         session.knobs(),
         {name: round_trip(looks[source], looks[name], held_ms, only) for name in replicas},
-        fsyncs,
+        {name: fsync_figures(samples) for name, samples in counted.items()},
         load,
         unknown,
     )
