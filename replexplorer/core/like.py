@@ -133,8 +133,9 @@ def round_trip(
 
     Transactions carry the source's time, and a replica notes when each arrived: what the two clocks are
     apart is known from asking both, and `held_ms` is what the source keeps a commit's events back for after
-    it wrote the time (a fast fsync of its binlog, and its group delay). Else the wait for acknowledgements
-    (`rates`, of a source with this one replica), else how far both are from here.
+    it wrote the time (its binlog's fsync and group delay). The fastest of both is what did not queue. Else
+    the wait for acknowledgements (`rates`, of a source with this one replica), else how far both are from
+    here.
     """
     if not source or not replica:
         return Figure(None, Sure.UNKNOWN, "it did not answer")
@@ -142,9 +143,9 @@ def round_trip(
     one_ms, other_ms = 1000 * near.trip_s, 1000 * far.trip_s
     ways_us = {look.way_us for look in replica if look.way_us is not None}
     if len(ways_us) >= _LEAST:
-        ms = _fast(ways_us) / 1000 - 1000 * (far.ahead_s - near.ahead_s) - held_ms
+        ms = min(ways_us) / 1000 - 1000 * (far.ahead_s - near.ahead_s) - held_ms
         why = (
-            f"twice the fast way among {len(ways_us)}, less {held_ms:.1f} ms at the source; the clocks may be"
+            f"twice the fastest way of {len(ways_us)}, less {held_ms:.1f} ms at the source; the clocks may be"
         )
         return Figure(
             round(2 * max(0.0, ms), 2), Sure.ESTIMATED, f"{why} {one_ms + other_ms:.1f} ms off in it"
@@ -157,17 +158,11 @@ def round_trip(
     return Figure(round(max(one_ms, other_ms), 2), Sure.ESTIMATED, f"{why} hardly any transaction came")
 
 
-def _fast(values: Iterable[float]) -> float:
-    """What a twentieth is below: the others queued."""
-    ordered = sorted(values)
-    return ordered[len(ordered) // 20]
-
-
 def fast_fsync_ms(samples: Sequence[CommitSample]) -> float:
-    """A fast fsync of the binlog, to be held against a transaction's fast way; 0 where none was seen."""
+    """The fastest fsync of the binlog, to be held against the fastest way; 0 where none was seen."""
     grown = [growth(*pair) for pair in pairwise(samples)]
     means_ms = [each.total(Source.BINLOG_FSYNC).mean_ms for each in grown if each]
-    return _fast([ms for ms in means_ms if ms is not None] or [0.0])
+    return min((ms for ms in means_ms if ms is not None), default=0.0)
 
 
 def fsync_figures(samples: Sequence[CommitSample]) -> dict[str, Figure]:
@@ -250,16 +245,20 @@ def _setting(to: KnobName, value: Value, view: KnobView | None, server: str, roo
 
 def _fsyncs(figures: Mapping[str, Figure], node: str, disk: DiskView) -> Iterator[Likeness]:
     """What is added to each kind's fsync to take as long as theirs: less what the bare disk takes."""
-    bare_ms = disk.probe_p50_ms or 0.0
     for kind, (_, key) in _KINDS.items():
+        here, in_force = disk.measured_by_kind_ms.get(kind), disk.values.get(key)
+        bare_ms = disk.probe_p50_ms or 0.0
+        if here is not None:
+            delay_ms = in_force if isinstance(in_force, float) else disk.delay_ms or 0.0
+            bare_ms = max(0.0, here - delay_ms)
         ms, sure, why = figures[kind].ms, figures[kind].sure, figures[kind].why
         if ms is None and (ms := figures["binlog" if kind == "redo" else "redo"].ms) is not None:
             sure, why = Sure.ESTIMATED, f"as the other log's: {why}"
         if ms is not None and ms < bare_ms:
             sure, why = Sure.NOT_HERE, f"the bare disk here takes {bare_ms:.2f} ms"
         asked = None if ms is None else round(max(0.0, ms - bare_ms), 3)
-        setting, here = KnobName(f"{kind}_fsync", node), disk.measured_by_kind_ms.get(kind)
-        yield Likeness(str(setting), ms, here, sure, why, KnobName(key, node), asked)
+        setting = str(KnobName(f"{kind}_fsync", node))
+        yield Likeness(setting, ms, here, sure, why, KnobName(key, node), asked)
 
 
 def _load(theirs: Theirs, workload: str, knobs: Mapping[KnobName, KnobView]) -> Iterator[Likeness]:

@@ -23,14 +23,14 @@ from replexplorer.core.server.disk import DiskView
 
 NEAR = [ClockLook(0.001, 5.0), ClockLook(0.050, 5.02)]
 """A source 1 ms from here whose clock is 5 s ahead; one answer was slow."""
-FAR = [ClockLook(0.021, 2.0, -2_985_001 + at) for at in range(21)]
+FAR = [ClockLook(0.021, 2.0, -2_985_000 + at) for at in range(21)]
 """A replica 21 ms from here whose clock is 3 s behind the source's: 15 ms after a commit it had it."""
 
 
 @pytest.mark.parametrize(
     ("replica", "waits", "ms", "words"),
     [
-        (FAR, 100, 20.0, "among 21, less 5.0 ms at the source; the clocks may be 22.0 ms off"),
+        (FAR, 100, 20.0, "way of 21, less 5.0 ms at the source; the clocks may be 22.0 ms off"),
         (FAR[:9], 100, 19.0, "mean of 100 waits for an acknowledgement"),
         (FAR[:9], 500, 21.0, "20.0 to 22.0 ms by the way from here to both"),
         ([], 100, None, "did not answer"),
