@@ -202,6 +202,7 @@ def rows_of(
     version, most = "`--image REF` runs another version", f"a stack has 1 to {MOST_REPLICAS}"
     rows = [
         Likeness("server", theirs.server, server, *_same(theirs.server, server, version)),
+        Likeness("system", theirs.system, theirs.system, Sure.EXACT),
         Likeness("replicas", there, here, *_same(there, here, most)),
     ]
     named = dict(zip(theirs.nodes, nodes, strict=False))

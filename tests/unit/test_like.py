@@ -92,7 +92,7 @@ def test_what_can_be_theirs_is_asked_and_what_cannot_says_why() -> None:
         **{"workload": "w.sql", "clients": 4, "load_mode": "closed", "rate": 12.5},
     }
     exact = {name for name, row in found.items() if row.sure is Sure.EXACT}
-    assert (exact, found["rtt@db2"].here) == ({"replicas", "binlog_row_image"}, 20.3)
+    assert (exact, found["rtt@db2"].here) == ({"system", "replicas", "binlog_row_image"}, 20.3)
     for name, why in {
         "server": "`--image REF` runs another version",
         "innodb_buffer_pool_size": "this machine has 4.0 GiB for it",
