@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from replexplorer.adapters.attached.changes import ChangeJournal
     from replexplorer.adapters.attached.provider import AttachedProvider, Login
     from replexplorer.cli.entry import Call
+    from replexplorer.core.load.captured import CapturedWorkload
 
 _UNDONE_WITHIN_S: Final = 20.0
 """How long restoring the settings may take after the terminal is gone; what is left by then stays in the
@@ -185,7 +186,7 @@ def _dashboard(call: Call, servers: AttachedProvider) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _session(
+async def attached_session(
     call: Call, servers: AttachedProvider, journal: ChangeJournal | None = None
 ) -> AsyncIterator[Session]:
     """A session on these servers that has looked at them once."""
@@ -204,7 +205,7 @@ async def _session(
 
 async def watch(call: Call, servers: AttachedProvider) -> int:
     """Print the state once as it is asked for, or what sessions wait for; the exit code is `status`'s."""
-    async with _session(call, servers) as session:
+    async with attached_session(call, servers) as session:
         if call.args.waits:
             return await print_waits(call, session)
         document = await session.status()
@@ -284,7 +285,7 @@ async def _change(call: Call, servers: AttachedProvider) -> int:
     journal = await _begin_journal(call, servers)
     report, undone = None, list[TakenBack]()
     try:
-        async with _session(call, servers, journal) as session:
+        async with attached_session(call, servers, journal) as session:
             began_s = time.monotonic()
             assignments = tuple(session.console.parse(text) for text in call.args.set)
             result = await session.console.set(assignments)
@@ -427,37 +428,48 @@ async def _revert(call: Call, journal: ChangeJournal) -> Reverted:
 # -- capture
 
 
-async def capture(call: Call) -> int:
-    """Watch a server's statement digests and write a workload file like them."""
+async def captured(
+    call: Call, known: Known, seconds: float, *, databases: Sequence[str] = (), most_rows: int = 100_000
+) -> CapturedWorkload:
+    """Watch a server's statement digests for so long and make a workload like them; raises UsageError where
+    nothing came that can be imitated, and what `watch.capture` does."""
     from replexplorer.adapters.attached.provider import connection_to
     from replexplorer.engine.workload_capture.watch import capture as watched
     from replexplorer.engine.workload_capture.workload_file import write_workload
+    from replexplorer.reports.load import captured_text
+
+    place, console = known.source.place, call.console
+    sql = connection_to(known.source, place, known.login)
+    try:
+        seen = await watched(
+            sql,
+            address=place,
+            seconds=seconds,
+            databases=databases,
+            on_progress=lambda at_s, seen: console.progress(
+                f"watching {place}", min(1.0, at_s / seconds), f", {seen} statements in order"
+            ),
+        )
+    finally:
+        await sql.close()
+    found = write_workload(seen, most_rows=most_rows)
+    if not found.transactions:
+        if found.left_out:
+            console.narrate(captured_text(found, console.columns))
+        raise UsageError(
+            f"{place} had no statement within {seen.seconds:.0f} s that can be imitated", found.remedy
+        )
+    return found
+
+
+async def capture(call: Call) -> int:
+    """Watch a server's statement digests and write a workload file like them."""
     from replexplorer.formats.files import whole_file
     from replexplorer.reports.load import captured_text
 
     args, console = call.args, call.console
     known = known_login(args, console)
-    place = known.source.place
-    sql = connection_to(known.source, place, known.login)
-    try:
-        captured = await watched(
-            sql,
-            address=place,
-            seconds=args.duration,
-            databases=args.database,
-            on_progress=lambda at_s, seen: console.progress(
-                f"watching {place}", min(1.0, at_s / args.duration), f", {seen} statements in order"
-            ),
-        )
-    finally:
-        await sql.close()
-    found = write_workload(captured, most_rows=args.rows)
-    if not found.transactions:
-        if found.left_out:
-            console.narrate(captured_text(found, console.columns))
-        raise UsageError(
-            f"{place} had no statement within {captured.seconds:.0f} s that can be imitated", found.remedy
-        )
+    found = await captured(call, known, args.duration, databases=args.database, most_rows=args.rows)
     text = found.workload or ""
     if args.output is not None:
         with whole_file(paths.expanded(args.output)) as stream:

@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
@@ -35,6 +35,11 @@ async def up(call: Call) -> int:
     from replexplorer.adapters.docker import hosts
 
     args, console = call.args, call.console
+    theirs = None
+    if args.like is not None:
+        from replexplorer.cli.like import make_like, theirs_of
+
+        theirs = await theirs_of(call)
     wanted = UpOptions(
         replicas=args.replicas if args.nodes is None else args.nodes - 1,
         image=args.image,
@@ -43,6 +48,9 @@ async def up(call: Call) -> int:
         limits=ServerLimits(args.cpus, None if args.memory is None else args.memory << 20),
         hosts=hosts.asked(args.on),
     )
+    if theirs is not None:
+        flavor = None if args.image else theirs.flavor
+        wanted = replace(wanted, replicas=theirs.replicas, system=theirs.system, flavor=flavor)
 
     async def consents(lost: Desired) -> bool:
         """Ask whether what restarts took is to be restored; where nobody can answer, say what is left."""
@@ -61,6 +69,8 @@ async def up(call: Call) -> int:
         created = await session.up(console.progress, consents if asks else None)
         for line in session.restorer.repaired:
             console.narrate(line)
+        if theirs is not None:
+            return await make_like(call, session, theirs)
         found = await session.status()
         console.narrate(f"stack '{found.stack}' {'is up' if created else 'was there and is up'}")
         without_effect = session.unmet()

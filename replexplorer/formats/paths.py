@@ -143,6 +143,11 @@ def lesson_result(name: str) -> Path:
     return state_directory() / "lessons" / f"{name}.json"
 
 
+def captured_workload(server: str) -> Path:
+    """The load of another server that `up --like` found there; it stays when the stack goes."""
+    return state_directory() / "workloads" / f"{server}.sql"
+
+
 def attached_directory() -> Path:
     """The journals of changes on servers that somebody else made, a file a source while there are any."""
     return state_directory() / "attached"

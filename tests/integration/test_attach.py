@@ -12,7 +12,7 @@ import pytest
 from replexplorer.ui.actions import keys_of
 from tests.documents import document
 from tests.integration.attaching import TLS, change_kill_and_revert, outsider, variables
-from tests.integration.conftest import LiveStack
+from tests.integration.conftest import PREFIX, LiveStack
 from tests.integration.own_ca import shown_by
 from tests.integration.shell import Shell
 from tests.integration.test_terminal import Dashboard
@@ -147,3 +147,20 @@ async def test_a_certificate_is_verified_where_that_is_asked_for(
             theirs = (f"--ssl-mode={mode}", f"--ssl-ca={tmp_path / 'other-ca.pem'}")
             refused = shell.run("attach", *theirs, code=4).stderr
             assert "name its certificate authority with --ssl-ca=FILE" in refused
+
+
+async def test_a_stack_is_made_like_their_servers(live_stack: LiveStack, tmp_path: Path) -> None:
+    shell, ours = await outsider(live_stack, tmp_path), f"{PREFIX}-like"
+    source = (await live_stack.stack.nodes())[0]
+    words = ("up", TLS, "--like", f"mysql://127.0.0.1:{source.published_port}", "--for=2s", "--stack", ours)
+    async with live_stack.session("db1") as cursor:
+        await cursor.execute("SET GLOBAL sync_binlog = 7")
+        try:
+            found = {row.setting: row for row in shell.json(*words, apart=True)}
+            row = found["sync_binlog"]
+            assert (row.theirs, row.here, row.sure) == (7, 7, "exact")
+            assert {found[name].sure for name in ("rtt@db2", "redo_fsync")} <= {"estimated", "measured"}
+            assert f"stack '{ours}' is there already" in shell.run(*words, code=2).stderr
+        finally:
+            await cursor.execute("SET GLOBAL sync_binlog = 1")
+            shell.run("down", "--stack", ours, "--yes")

@@ -24,7 +24,7 @@ _CALL: Final = re.compile(r"(\.\s*)?([\w$'.]+)\s*\(", re.ASCII)
 _BEFORE_BRACKETS: Final = re.compile(
     r"AND|AS|CAST|COALESCE|CONCAT_WS|CONNECTION_ID|CONVERT_TZ|COUNT|CURRENT_USER|EXISTS|FROM|GROUP_CONCAT"
     r"|GTID_SUBTRACT|IN|INTERVAL|JOIN|LEFT|LOWER|MAX|MIN|NOT|NOW|ON|OR|OVER|ROW_NUMBER|SELECT|SUBSTRING_INDEX|SUM"
-    r"|TIMESTAMPDIFF|USING|WHERE",
+    r"|TIMESTAMPDIFF|UNIX_TIMESTAMP|USING|WHERE",
     re.IGNORECASE,
 )
 """What this program writes before a bracket: keywords, and functions that change and lock nothing."""
@@ -158,3 +158,15 @@ REGISTERED: Final[Question[tuple[Whereabouts, ...]]] = Question(
 
 DUMPED_TO: Final[Question[tuple[str, ...]]] = Question("SHOW PROCESSLIST", _read_dumps)
 """Hosts that binlogs are sent to."""
+
+CLOCK: Final = Question("SELECT UNIX_TIMESTAMP(NOW(6)) AS clock_s", lambda rows: float(rows[0]["clock_s"]))
+"""A server's clock, in seconds since 1970."""
+
+ARRIVED: Final[Question[int | None]] = Question(
+    "SELECT TIMESTAMPDIFF(MICROSECOND, last_queued_transaction_immediate_commit_timestamp,"
+    " last_queued_transaction_start_queue_timestamp) AS us"
+    " FROM performance_schema.replication_connection_status WHERE last_queued_transaction <> ''",
+    lambda rows: whole(rows[0]["us"]) if rows else None,
+)
+"""How long after its commit the last transaction arrived at a replica, in microseconds, by the source's clock
+there and the replica's here. A source writes the time before its binlog's fsync."""

@@ -66,6 +66,10 @@ class CapturedWorkload:
     """the most frequent first"""
     notes: tuple[str, ...]
     """what is not as it was"""
+    sessions: int = 0
+    """that were seen to run imitated statements; 0 where no history is kept"""
+    busy: float = 0.0
+    """sessions that had one, or its BEGIN, COMMIT or ROLLBACK, under way at a time, on average"""
 
     @property
     def remedy(self) -> str:

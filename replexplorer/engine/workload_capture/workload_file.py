@@ -232,6 +232,15 @@ class _WorkloadFile:
             tuple(CapturedTable(*each.shape.name, each.shape.rows or 0, each.rows) for each in tables),
             left_out,
             notes,
+            len(
+                {
+                    at.session
+                    for run in captured.runs or ()
+                    for at in run
+                    if captured.names.get(at.name) in usable
+                }
+            ),
+            sum(n.ms for key, n in digests if key in usable or key not in rows_of) / captured.seconds / 1000,
         )
 
     def _leave(self, why: str, text: str, count: DigestCount) -> None:

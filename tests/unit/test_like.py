@@ -1,0 +1,104 @@
+"""`up --like`: what is read of other servers, what is asked of a stack, and how sure each row is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.knobs.names import KnobView, Value, parse_name
+from replexplorer.core.like import (
+    ClockLook,
+    Figure,
+    Likeness,
+    Sure,
+    Theirs,
+    round_trip,
+    rows_of,
+)
+from replexplorer.core.link import LinkView
+from replexplorer.core.load.captured import CapturedTransaction, CapturedWorkload
+from replexplorer.core.server.counters import Rates
+from replexplorer.core.server.disk import DiskView
+
+NEAR = [ClockLook(0.001, 5.0), ClockLook(0.050, 5.02)]
+"""A source 1 ms from here whose clock is 5 s ahead; one answer was slow."""
+FAR = [ClockLook(0.021, 2.0, -2_985_000 + at) for at in range(21)]
+"""A replica 21 ms from here whose clock is 3 s behind the source's: 15 ms after a commit it had it."""
+
+
+@pytest.mark.parametrize(
+    ("replica", "waits", "ms", "words"),
+    [
+        (FAR, 100, 20.0, "way of 21, less 5.0 ms at the source; the clocks may be 22.0 ms off"),
+        (FAR[:9], 100, 19.0, "mean of 100 waits for an acknowledgement"),
+        (FAR[:9], 500, 21.0, "20.0 to 22.0 ms by the way from here to both"),
+        ([], 100, None, "did not answer"),
+    ],
+)
+def test_a_round_trip_is_known_by_the_best_there_is(
+    replica: list[ClockLook], waits: int, ms: float | None, words: str
+) -> None:
+    binlog_fsync_ms = 5.0
+    found = round_trip(NEAR, replica, binlog_fsync_ms, Rates(10, ack_waits=waits, ack_wait_ms=19.0))
+    assert found.ms == pytest.approx(ms)
+    assert words in found.why
+
+
+LOAD = CapturedWorkload(
+    *("", "", 30.0, None, "SELECT 1;", 100, 90, (CapturedTransaction(12.5, 1.0, "seen", False, ()),)),
+    *((), (), (), 4, 3.1),
+)
+
+
+def rows(busy: float, there: dict[str, Value]) -> dict[str, Likeness]:
+    """By setting, on a new stack whose bare disk takes 0.2 ms and whose link was set already."""
+    here: dict[str, Value] = {"sync_binlog": 1, "binlog_row_image": "full", "innodb_buffer_pool_size": 2**27}
+    here |= {"sync_relay_log@db2": 10_000, "workload": "", "clients": 0, "load_mode": "open", "rate": 1.0}
+    known, own = (
+        {
+            name: KnobView(name, value, value)
+            for name, value in zip(map(parse_name, each), each.values(), strict=True)
+        }
+        for each in (there, here)
+    )
+    fsyncs = {
+        "a": {"redo": Figure(3.0, Sure.MEASURED, ""), "binlog": Figure(None, Sure.UNKNOWN, "hidden")},
+        "b": dict.fromkeys(("redo", "binlog"), Figure(0.1, Sure.MEASURED, "")),
+    }
+    trips, load = {"b": Figure(20.0, Sure.ESTIMATED, "")}, replace(LOAD, busy=busy)
+    theirs = Theirs("mysql 8.0.36", "mysql", "async", ("a", "b"), known, trips, fsyncs, load, "")
+    link, disks = (
+        LinkView("db2", rtt_measured_ms=20.3),
+        [DiskView(at, probe_p50_ms=0.2) for at in ("db1", "db2")],
+    )
+    found = rows_of(
+        theirs, "mysql 9.7.4", ("db1", "db2"), own, [link], disks, workload="w.sql", memory_bytes=2**34
+    )
+    return {row.setting: row for row in found}
+
+
+def test_what_can_be_theirs_is_asked_and_what_cannot_says_why() -> None:
+    there = {
+        "sync_binlog": 100,
+        "binlog_row_image": "full",
+        "sync_relay_log@b": 1,
+        "wait_point": "after_sync",
+    }
+    found = rows(3.1, there | {"innodb_buffer_pool_size": 2**36})
+    assert {str(row.name): row.asked for row in found.values() if row.asked is not None} == {
+        **{"sync_binlog": 100, "binlog_row_image": "full", "sync_relay_log@db2": 1, "rtt@db2": 20.0},
+        **{"fsync_delay_redo": 2.8, "fsync_delay": 2.8, "fsync_delay_redo@db2": 0.0, "fsync_delay@db2": 0.0},
+        **{"workload": "w.sql", "clients": 4, "load_mode": "closed", "rate": 12.5},
+    }
+    exact = {name for name, row in found.items() if row.sure is Sure.EXACT}
+    assert (exact, found["rtt@db2"].here) == ({"system", "replicas", "binlog_row_image"}, 20.3)
+    for name, why in {
+        "server": "`--image REF` runs another version",
+        "innodb_buffer_pool_size": "this machine has 4.0 GiB for it",
+        "wait_point": "mysql 9.7.4 does not have it, or cannot change it while it runs",
+        "binlog_fsync": "as the other log's: hidden",
+        "redo_fsync@db2": "the bare disk here takes 0.20 ms",
+    }.items():
+        assert found[name].why == why
+    assert rows(0.4, {})["load_mode"].asked == "open", "sessions that pause do not wait for answers"
