@@ -17,7 +17,6 @@ from replexplorer.core.text import closest, duration_text, table
 from replexplorer.formats import paths
 from replexplorer.formats.experiment_file import read_drill, read_lab, read_lesson
 from replexplorer.formats.paths import expanded
-from replexplorer.formats.scenes import scene_texts
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -108,14 +107,17 @@ def _shipped_lessons() -> Mapping[str, Lesson]:
     return {file.stem: _lesson(file) for file in paths.toml_files(paths.shipped_lessons())}
 
 
+def named(doing: Doing, name: str) -> Any:
+    """The lab, the drill or the texts of the preset of this name, for a lesson; raises UsageError."""
+    if doing is Doing.PRESET:
+        from replexplorer.formats.scenes import scene_texts
+
+        return scene_texts(name)
+    return (LABS if doing is Doing.LAB else DRILLS).named(name)
+
+
 def _lesson(file: Path) -> Lesson:
-    """Read a lesson whose presets, labs and drills there are."""
-    ways: Mapping[Doing, Callable[[str], object]] = {
-        Doing.LAB: LABS.named,
-        Doing.DRILL: DRILLS.named,
-        Doing.PRESET: scene_texts,
-    }
-    return read_lesson(file, lambda doing, name: ways[doing](name))
+    return read_lesson(file, named)
 
 
 LABS: Final = ExperimentFiles("lab", _shipped_labs, lambda: paths.labs_directory(), read_lab)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from replexplorer.cli.output import Output
 from replexplorer.cli.wiring import composed, runs, stack_names
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.drill import Drill
-from replexplorer.core.experiment.experiment import ExperimentProgress, ExperimentResult
+from replexplorer.core.experiment.experiment import ExperimentProgress, ExperimentResult, Watch
 from replexplorer.core.experiment.lab import Lab, LabResult
 from replexplorer.core.experiment.matrix import MATRIX, chosen_cells, matrix_cells
 from replexplorer.core.knobs.names import Value, parse_assignment
@@ -141,15 +141,15 @@ async def run_lab(call: Call) -> int:
     wanted = _lab_asked(args)
     if wanted.systems:
         return await _run_on_systems(call, wanted)
-    return await _carried_out(call, LABS, LabRun(wanted, args.quick, repeats=args.repeat))
+    return await carried_out(call, LABS, LabRun(wanted, args.quick, repeats=args.repeat))
 
 
 async def run_drill(call: Call) -> int:
     """Run a drill, or the matrix of them, and say whether it came as expected."""
     if call.args.name == MATRIX:
-        return await _carried_out(call, DRILLS, *_matrix_asked(call.args))
+        return await carried_out(call, DRILLS, *_matrix_asked(call.args))
     wanted = drill_asked(call.args)
-    return await _carried_out(call, DRILLS, DrillRun(wanted, call.args.quick), wanted.systems[0])
+    return await carried_out(call, DRILLS, DrillRun(wanted, call.args.quick), wanted.systems[0])
 
 
 def _lab_asked(args: Namespace) -> Lab:
@@ -210,7 +210,7 @@ def command_of(files: Files, args: Namespace) -> list[str]:
     """The command that runs the same for somebody else, beside whose files stand in the report."""
     own = files.own_file(args.name)
     words = ["replexplorer", files.kind, "run", args.name if own is None else f"./{own.name}"]
-    words += ["--quick"] if args.quick else []
+    words += ["--quick"] if getattr(args, "quick", False) else []
     for flag in ("rows", "dump", "repeat", "only"):
         given = getattr(args, flag, None)
         if given is not None:
@@ -222,8 +222,12 @@ def command_of(files: Files, args: Namespace) -> list[str]:
 # -- running
 
 
-async def _carried_out(
-    call: Call, files: Files, run: LabRun | DrillRun | MatrixRun, system: str | None = None
+Perform = Callable[["Session", Watch], Awaitable[ExperimentResult]]
+"""Carries an experiment out on a session."""
+
+
+async def carried_out(
+    call: Call, files: Files, run: LabRun | DrillRun | MatrixRun | Perform, system: str | None = None
 ) -> int:
     """Run it and deliver its result; `system` is that of a stack that is made for it."""
     console, args = call.console, call.args
@@ -231,18 +235,22 @@ async def _carried_out(
     up = UpOptions() if system is None or await runs(call.values) else UpOptions(system=system)
     is_matrix = isinstance(run, MatrixRun)  # its cells fail on purpose, and each says what it came to
     async with stack_for(call, f"{files.kind} {args.name if own is None else own.stem}", up) as session:
-        run.watch = narration = Narration(console)
         conditions = conditions_of(session, _turned(session, run.lab) if isinstance(run, LabRun) else ())
         if isinstance(run, DrillRun) and run.drill.sets:
             console.recount(run.drill.sets)
         console.narrate(f"starts from: {settings_words(conditions)}")
         async with session.observed(*(() if is_matrix else (console.hear,))):
-            with narration:
-                result: ExperimentResult = await session.console.run(run)
+            with Narration(console) as narration:
+                result: ExperimentResult
+                if isinstance(run, LabRun | DrillRun | MatrixRun):
+                    run.watch = narration
+                    result = await session.console.run(run)
+                else:
+                    result = await run(session, narration)
     result.conditions, result.again = conditions, again(conditions, command_of(files, args))
     drawn = [] if is_matrix or session.file is None else [session.file]
     write = partial(write_report, session=session.file, own=own)
-    return delivered(console, result, directory, drawn, write)
+    return _delivered(console, result, directory, drawn, write)
 
 
 def _turned(session: Session, lab: Lab) -> list[Value]:
@@ -252,7 +260,7 @@ def _turned(session: Session, lab: Lab) -> list[Value]:
     return [each.value for each in assignments(fitted, session.console.parse, replicas)]
 
 
-def delivered(
+def _delivered(
     console: Output,
     result: ExperimentResult,
     directory: Path | None,
@@ -300,4 +308,4 @@ async def _run_on_systems(call: Call, lab: Lab) -> int:
     result = await SystemsRun(lab, args.quick, Narration(console), repeats=args.repeat).run(on_stack)
     result.conditions = replace(found[0], server=result.server, settings={}, systems=list(lab.systems))
     result.again = [shlex.join(command_of(LABS, args))]
-    return delivered(console, result, directory, sessions.values(), partial(write_report, parts=sessions))
+    return _delivered(console, result, directory, sessions.values(), partial(write_report, parts=sessions))

@@ -1,21 +1,20 @@
-"""The verb lesson: one given on the dashboard, run without a terminal, or printed; and the trainer's notes."""
+"""The verb lesson: one given on the dashboard, run without a terminal, or printed; and its notes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from replexplorer.cli.experiment import DRILLS, LABS, LESSONS
+from replexplorer.cli.experiment import LESSONS, named
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.experiment.lesson import Answered, Lesson, LessonState
+from replexplorer.core.experiment.experiment import Watch
+from replexplorer.core.experiment.lesson import Answered, Lesson, LessonResult, LessonState
 from replexplorer.formats import paths
 from replexplorer.formats.documents import plain
 from replexplorer.formats.files import keep_record, whole_file
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from replexplorer.cli.entry import Call
-    from replexplorer.core.experiment.experiment import NamedExperiment
-    from replexplorer.engine.experiment.lesson import LessonRun
+    from replexplorer.engine.lesson import LessonRun
     from replexplorer.engine.session import Session
 
 _LOOK_EVERY_S: Final = 0.5
@@ -38,17 +36,13 @@ def lesson_run(
 ) -> Iterator[LessonRun]:
     """A lesson on a session. Where it is, is kept for `watch --notes` until it ends, and then what it came
     to for `lesson export --answers`."""
-    from replexplorer.engine.experiment.lesson import LessonRun
+    from replexplorer.engine.lesson import LessonRun
 
     file = paths.lesson_state(call.values.stack)
-    experiments: list[NamedExperiment] = [
-        *(*LABS.shipped().values(), *(each for each, _ in LABS.own()[0])),
-        *(*DRILLS.shipped().values(), *(each for each, _ in DRILLS.own()[0])),
-    ]
     run = LessonRun(
         lesson,
         session.console,
-        experiments=experiments,
+        experiments=named,
         presets=scene_texts,
         share=lambda state: keep_record(file, {**plain(state), "pid": os.getpid()}),
         watch=watch,
@@ -76,33 +70,14 @@ def run_lesson(call: Call) -> int | Coroutine[Any, Any, int]:
 
 async def _headless(call: Call, lesson: Lesson) -> int:
     """Go through it with its own answers and say which are right on this machine."""
-    from replexplorer.cli.experiment_run import delivered, stack_for
-    from replexplorer.engine.experiment.lesson import headless
-    from replexplorer.reports.conditions import conditions_of
-    from replexplorer.reports.report import report_directory, write_report
+    from replexplorer.cli.experiment_run import carried_out
+    from replexplorer.engine.lesson import headless
 
-    console, args = call.console, call.args
-    directory, own = report_directory(args.report), LESSONS.own_file(args.name)
-    async with stack_for(call, f"lesson {lesson.name}") as session:
-        conditions = conditions_of(session)
+    async def run(session: Session, watch: Watch) -> LessonResult:
+        with lesson_run(call, lesson, session) as run:
+            return await headless(run, watch)
 
-        def told(answered: Answered | None) -> None:
-            if answered is None:
-                console.recount(f"{run.at + 1}/{len(lesson.steps)} {run.step.name}: {run.step.say}")
-            else:
-                console.recount(f"  {answered.words}")
-
-        def watch() -> None:
-            if run.busy:
-                console.progress(run.busy)
-
-        with lesson_run(call, lesson, session, watch) as run:
-            async with session.observed(console.hear):
-                result = await headless(run, told)
-    result.conditions = conditions
-    result.again = [shlex.join(["replexplorer", "lesson", "run", args.name, "--headless"])]
-    drawn = [] if session.file is None else [session.file]
-    return delivered(console, result, directory, drawn, partial(write_report, session=session.file, own=own))
+    return await carried_out(call, LESSONS, run)
 
 
 def export(call: Call) -> int:

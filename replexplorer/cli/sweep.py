@@ -64,7 +64,7 @@ MOST_ERROR: Final = 0.25
 _KNOWN: Final = frozenset(each.name for each in fields(OperatingPoint))
 
 
-class Lesson(NamedTuple):
+class Learned(NamedTuple):
     """What a sweep taught the model."""
 
     told: str
@@ -73,13 +73,13 @@ class Lesson(NamedTuple):
     """What predictions rest on from now on; None: what they rested on before."""
 
 
-def learned(swept: Swept) -> Lesson:
+def learned(swept: Swept) -> Learned:
     """What a finished sweep teaches the model (`taught` by those of its runs that count)."""
     counted = [run for cell in swept.cells for run in cell.good]
     return taught(counted, swept.server, swept.ended_wall_s)
 
 
-def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson:
+def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Learned:
     """Fit the model to runs and keep that as this machine's calibration. A sweep that cannot tell all
     parameters, or that the model does not fit, changes nothing, but for what late replicas tell of their
     workers; nor does one whose calibration cannot be written."""
@@ -89,19 +89,19 @@ def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson
         known = load_calibration(file)
         calibration, told = with_applier(known.calibration, runs), "replicas as these runs have them"
         if known.origin == "shipped" or calibration == known.calibration:
-            return Lesson(f"the model's calibration is unchanged: fitting it takes {missing}")
+            return Learned(f"the model's calibration is unchanged: fitting it takes {missing}")
         runs = (*known.runs, *runs)
     else:
         day = datetime.fromtimestamp(at_wall_s, UTC).date().isoformat()
         calibration, runs = fit(runs, Origin(day, this_machine(), server))
         told = str(calibration.validation)
         if calibration.validation.median_error > MOST_ERROR:
-            return Lesson(f"the model's calibration is unchanged: {told}: was the machine busy?")
+            return Learned(f"the model's calibration is unchanged: {told}: was the machine busy?")
     try:
         save_calibration(calibration, runs, file)
     except UsageError as error:
-        return Lesson(f"the model's calibration is unchanged: {error}")
-    return Lesson(f"this machine's model: {told}; {file}", calibration)
+        return Learned(f"the model's calibration is unchanged: {error}")
+    return Learned(f"this machine's model: {told}; {file}", calibration)
 
 
 def calibration_run(swept: SweptRun) -> CalibrationRun | None:

@@ -46,7 +46,8 @@ class Console:
     _faults: Faults
     _roles: RoleChanges
     _restorer: Restorer
-    _stack: StackApi
+    stack: StackApi
+    """To look at it, and what experiments work with."""
     _share_mark: Callable[[str], Awaitable[None]]
     _undo: list[Desired] = field(default_factory=list)
     """What was requested before each change that still stands."""
@@ -92,7 +93,7 @@ class Console:
         settings would pass for requested ones."""
         self._check_own(anyway)
         if not anyway:
-            await finish_killed(self._stack)
+            await finish_killed(self.stack)
         result = await self._controls.turn(desired, anyway=anyway)
         if result.changed or result.before != desired:
             self._undo.append(result.before)
@@ -135,7 +136,7 @@ class Console:
     async def scale(self, replicas: int, report: Reporter = lambda *_: None) -> None:
         """Bring replicas up, or remove the last ones with their data, until there are this many."""
         await self._turns.refuse_under_experiment()
-        await self._stack.scale(replicas, report)
+        await self.stack.scale(replicas, report)
 
     async def give_back(self, yes: bool) -> None:
         """The answer to `Tick.lost`: re-apply what restarts took, or leave it."""
@@ -205,7 +206,7 @@ class Console:
     async def run(self, experiment: Procedure[R]) -> R:
         """Run an experiment: nobody else turns a knob meanwhile, and what it takes is restored whatever
         happens."""
-        return await experiment.run(self._stack)
+        return await experiment.run(self.stack)
 
 
 Command = Callable[[Console], Awaitable[R]]

@@ -33,7 +33,7 @@ from replexplorer.core.experiment.drill import (
 from replexplorer.core.experiment.experiment import ExperimentGroup
 from replexplorer.core.experiment.lab import Lab, Length, Phase, Play, Publication, Published
 from replexplorer.core.experiment.lesson import FIGURES as LESSON_FIGURES
-from replexplorer.core.experiment.lesson import Lesson, LessonStep, Question
+from replexplorer.core.experiment.lesson import Lesson, LessonQuestion, LessonStep
 from replexplorer.core.experiment.relations import FIGURES as PHASE_FIGURES
 from replexplorer.core.experiment.relations import (
     KINDS,
@@ -178,7 +178,7 @@ class LessonStepTable(_Table):
     say: Annotated[str, Field(min_length=1)]
     note: str = ""
     do: list[LessonDoTable] = []
-    ask: Question | None = None
+    ask: LessonQuestion | None = None
 
 
 class LessonTables(_Table):
@@ -497,13 +497,13 @@ def _figures_of(found: object, otherwise: list[str]) -> list[str]:
     return [*each, *(f"{phase.name}.*" for phase in found.phases if phase.play)]
 
 
-def _check_question(reader: _Reader, ask: Question, where: Where, known: Sequence[str]) -> None:
+def _check_question(reader: _Reader, ask: LessonQuestion, where: Where, known: Sequence[str]) -> None:
     """Its figures are known, and its answer is a number, figures, or one of its choices; raises
     UsageError."""
     texts = {"figure": ask.figure}
     if ask.choices:
         reader.one_of(
-            str(ask.answer), [each.text for each in ask.choices], (*where, "answer"), "is no choice"
+            str(ask.answer), [each.text for each in ask.choices], (*where, "answer"), "is not a choice"
         )
     elif isinstance(ask.answer, str):
         texts["answer"] = ask.answer

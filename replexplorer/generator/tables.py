@@ -180,7 +180,7 @@ class Tables:
         """Make tables, all of them before the first one's rows, which may name rows of another; raises
         UsageError where the server refuses a user's table or a row."""
         for table in tables:
-            await session.ask(f"DROP TABLE IF EXISTS {table.quoted}")
+            await session.ask(table.drop)
             with _refusals_of(table):
                 await session.ask(
                     f"CREATE TABLE {table.quoted} {table.body.rstrip()} COMMENT = '{_MARK}unfinished'"

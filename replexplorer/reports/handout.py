@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import inf
 
 from replexplorer.core.experiment.drill import Doing, DrillStep
-from replexplorer.core.experiment.lesson import Answered, Lesson, Question, figure_text
-from replexplorer.core.experiment.relations import bounds_text
+from replexplorer.core.experiment.lesson import Answered, Lesson, figure_text
 from replexplorer.reports.report import Block, Report, ReportNotes, ReportTable, words
 
 _BLANK = "_" * 14
@@ -48,7 +46,8 @@ def _blocks(lesson: Lesson, answers: Mapping[str, Answered] | None) -> Iterator[
             told = (None, None) if found is None else (found.expected, found.measured)
             cells = (figure_text(each, ask.unit) for each in told)
             heads = words("question", "expected", "measured here", "right is")
-            yield ReportTable(heads, [(ask.words, *cells, _right(ask))])
+            right = "the choice that has it in its range" if ask.choices else f"within {ask.within:.0%}"
+            yield ReportTable(heads, [(ask.words, *cells, right)])
         yield ReportNotes([command_of(each) for each in step.do], kind="commands")
         yield ReportNotes(ask.sql.strip().splitlines() if ask else (), kind="commands")
 
@@ -65,14 +64,3 @@ def command_of(step: DrillStep) -> str:
     settings = " ".join(step.settings)
     given = f" --set {settings}" if step.doing is Doing.DRILL and settings else f" {settings}".rstrip()
     return f"replexplorer {typed}{what}{quick}{given}"
-
-
-def _right(ask: Question) -> str:
-    """Which answers are right: `within 15 %`, `twice as many: 1.8 to 2.2`."""
-    ranges = (
-        each.text
-        if each.least == -inf and each.most == inf
-        else f"{each.text}: {bounds_text(max(0.0, each.least), each.most)}"
-        for each in ask.choices
-    )
-    return "; ".join(ranges) or f"within {ask.within:.0%} of what is measured"

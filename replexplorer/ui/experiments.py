@@ -12,10 +12,10 @@ from replexplorer.core.experiment.experiment import ExperimentProgress, Experime
 from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.experiment.sweep import Sweep, read_sweep, runs_text
 from replexplorer.core.experiment.sweep_result import Swept
-from replexplorer.engine.experiment.lesson import LessonRun
 from replexplorer.engine.experiment.matrix import run_of
 from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.experiment.sweep import SweepRun
+from replexplorer.engine.lesson import LessonRun
 from replexplorer.formats import paths
 from replexplorer.formats.scenes import find_scene
 from replexplorer.ui.settings import Give

@@ -12,7 +12,7 @@ from replexplorer.core.experiment.lab import Lab
 from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.experiment.matrix import Matrix
 from replexplorer.core.experiment.sweep_result import Swept
-from replexplorer.engine.experiment.lesson import LessonRun
+from replexplorer.engine.lesson import LessonRun
 from replexplorer.formats.themes import Theme
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 

@@ -6,15 +6,15 @@ import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Doing, DrillStep
-from replexplorer.core.experiment.lesson import Lesson, LessonState, LessonStep, Question
+from replexplorer.core.experiment.lesson import Lesson, LessonQuestion, LessonState, LessonStep
 from replexplorer.core.fault import parse_fault
-from replexplorer.engine.experiment.lesson import LessonRun, headless
+from replexplorer.engine.lesson import LessonRun, headless
 from replexplorer.engine.session import Session
 from tests.fakes.world import World
 
 
 def step(name: str, rtt: str, answer: float | str) -> LessonStep:
-    ask = Question("How many?", "tps", answer, within=0.2, seconds=3.0)
+    ask = LessonQuestion("How many?", "tps", answer, within=0.2, seconds=3.0)
     return LessonStep(name, "say", "note", (DrillStep(Doing.SET, settings=(f"rtt={rtt}",)),), ask)
 
 
@@ -36,7 +36,7 @@ def run_on(session: Session, states: list[LessonState]) -> LessonRun:
     return LessonRun(
         LESSON,
         session.console,
-        experiments=(),
+        experiments=lambda *_: pytest.fail("none is named"),
         presets=lambda _: (),
         share=states.append,
         clock=session.outside.clock,

@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from replexplorer.core.experiment.lesson import Choice, Lesson, LessonStep, Question
-from replexplorer.engine.experiment.lesson import LessonRun
+from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion, LessonStep
+from replexplorer.engine.lesson import LessonRun
 from replexplorer.ui.picture import veiled
 from tests.fakes.clock import VirtualClock
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench
 from tests.ui.test_dashboard import EPOCH
 
-FAR = Question("How many TPS?", "tps", 11.6, unit="TPS")
-MANY = Question(
-    "And with 32 clients?", "tps", "less", choices=(Choice("less", most=20.0), Choice("more", 20.0))
+FAR = LessonQuestion("How many TPS?", "tps", 11.6, unit="TPS")
+MANY = LessonQuestion(
+    "And with 32 clients?",
+    "tps",
+    "less",
+    choices=(LessonChoice("less", most=20.0), LessonChoice("more", 20.0)),
 )
 SAID = "The replica is 85 ms away. " * 8
 STEPS = (LessonStep("far", SAID, "KEPT BACK", ask=FAR), LessonStep("many", SAID, "KEPT BACK", ask=MANY))
@@ -31,20 +36,19 @@ class Given(LessonRun):
     """One whose steps measure 11.5 TPS when it is their turn, and whose starts are counted as restored."""
 
     def __init__(self, watch: Callable[[], object]) -> None:
-        never: Any = None
-        super().__init__(LESSON, never, experiments=(), presets=never, watch=watch, clock=VirtualClock())
+        stack = SimpleNamespace(look=AsyncMock(), load=SimpleNamespace(settings=None))
+        console: Any = SimpleNamespace(stack=stack, toggle_load=AsyncMock())
+        super().__init__(
+            LESSON, console, experiments=Mock(), presets=Mock(), watch=watch, clock=VirtualClock()
+        )
         self.turn, self.restored = asyncio.Semaphore(0), 0
 
     async def begin(self) -> None:
         await self._enter(0)
         self._say("")
 
-    async def _now(self) -> Any: ...
-
     async def _restore(self, start: object) -> None:
         self.restored += 1
-
-    async def _make_rows_new(self) -> None: ...
 
     async def _do(self, step: LessonStep) -> Mapping[str, float]:
         await self.turn.acquire()

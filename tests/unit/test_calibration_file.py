@@ -12,7 +12,7 @@ import pytest
 
 from replexplorer.cli import sweep
 from replexplorer.cli.dashboard import learn
-from replexplorer.cli.sweep import Lesson
+from replexplorer.cli.sweep import Learned
 from replexplorer.core.errors import UsageError
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.session import Session
@@ -47,7 +47,7 @@ def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(
 ) -> None:
     shipped = shipped_calibration().calibration
     own = replace(shipped, is_shipped=False, day="2026-01-31")
-    lesson = Lesson("in words", own if teaches else None)
+    lesson = Learned("in words", own if teaches else None)
     monkeypatch.setattr(sweep, "learned", lambda _: lesson)
     predictor = Predictor(cast("Any", None), shipped)
     session = cast("Session", SimpleNamespace(predictor=predictor))

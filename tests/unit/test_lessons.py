@@ -8,7 +8,7 @@ import pytest
 
 from replexplorer.cli.experiment import LESSONS
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.lesson import Choice, Lesson, Question
+from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion
 from replexplorer.core.experiment.relations import Found
 from replexplorer.reports.handout import handout
 from replexplorer.reports.report import html
@@ -73,8 +73,10 @@ def test_a_lesson_that_ships_fits_into_its_half_hour_and_has_notes(lesson: Lesso
     assert all(step.ask.sql for step in lesson.steps if step.ask)
 
 
-NUMBER = Question("How many?", "tps", "round_trip_tps", within=0.1)
-CHOICE = Question("How?", "tps / near.tps", "less", choices=(Choice("less", most=0.9), Choice("more", 1.1)))
+NUMBER = LessonQuestion("How many?", "tps", "round_trip_tps", within=0.1)
+CHOICE = LessonQuestion(
+    "How?", "tps / near.tps", "less", choices=(LessonChoice("less", most=0.9), LessonChoice("more", 1.1))
+)
 FOUND = Found(figures={"tps": 40.0, "round_trip_tps": 42.0, "near.tps": 80.0})
 
 
@@ -89,7 +91,7 @@ FOUND = Found(figures={"tps": 40.0, "round_trip_tps": 42.0, "near.tps": 80.0})
     ],
 )
 def test_an_answer_is_judged_by_what_was_measured(
-    question: Question, given: str | None, is_right: bool
+    question: LessonQuestion, given: str | None, is_right: bool
 ) -> None:
     read = None if given is None else question.read(given)
     assert question.answered("far", read, FOUND).is_right is is_right

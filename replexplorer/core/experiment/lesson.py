@@ -26,7 +26,7 @@ from replexplorer.core.knobs.names import find
 from replexplorer.core.system import System
 
 FIGURES: Final = (
-    "unprotected", "acks", "lag_s", "lag_max_s", "applied_tps", "queued", "drain_s", "source_lost",
+    "unprotected", "acks", "lag_s", "lag_max_s", "applied_tps", "drain_s", "source_lost",
     "process_dies", "power_cut", "rto_ms", "binlog_bytes",
 )  # fmt: skip
 """What a question may name of a measured step besides the figures of a lab's phase."""
@@ -36,7 +36,7 @@ _EXPERIMENTS: Final = (Doing.LAB, Doing.DRILL)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LessonChoice:
     """One answer to choose: it is right while the figure lies in its range."""
 
     text: str
@@ -46,7 +46,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LessonQuestion:
     """What is asked before a step is done."""
 
     text: str
@@ -57,7 +57,7 @@ class Question:
     within: float = 0.15
     """A number is right when it differs from what was measured by this share at most."""
     unit: str = ""
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[LessonChoice, ...] = ()
     """Empty: a number is asked for."""
     seconds: float = 8.0
     """How long the load is measured for it, once the step is done."""
@@ -112,7 +112,7 @@ class LessonStep:
     """To the trainer alone."""
     do: tuple[DrillStep, ...] = ()
     """Done once the question is answered; of a step without one at its beginning."""
-    ask: Question | None = None
+    ask: LessonQuestion | None = None
 
     @property
     def runs(self) -> Sequence[DrillStep]:
@@ -172,7 +172,7 @@ class Answered:
     asked: str
     unit: str
     given: float | str | None
-    """By the class; None: it was revealed, or nobody was there to answer."""
+    """By the class; None: it was revealed, or no one was there to answer."""
     expected: float | str | None
     """By the lesson; None where a figure for it was not measured."""
     measured: float | None
@@ -183,15 +183,14 @@ class Answered:
     @property
     def evidence(self) -> str:
         """`expected 11.6 TPS, measured 11.5 TPS`."""
-        given = [] if self.given is None else [f"given {figure_text(self.given, self.unit)}"]
-        told = [*given, f"expected {figure_text(self.expected, self.unit)}"]
-        return ", ".join([*told, f"measured {figure_text(self.measured, self.unit)}"])
+        told = {"given": self.given, "expected": self.expected, "measured": self.measured}
+        known = (f"{name} {figure_text(each, self.unit)}" for name, each in told.items() if each is not None)
+        return ", ".join(known)
 
     @property
     def words(self) -> str:
         """`right: expected ..., measured ...`."""
-        verdict = {True: "right", False: "not so", None: "not measured"}[self.is_right]
-        return f"{verdict}: {self.evidence}"
+        return f"{({True: 'right', False: 'wrong', None: 'not measured'})[self.is_right]}: {self.evidence}"
 
     @property
     def relation(self) -> Relation:
@@ -243,7 +242,6 @@ class LessonResult(ExperimentResult):
     answers: list[Answered] = field(default_factory=list)
     figures: Mapping[str, float] = field(default_factory=dict)
     """All that was measured, `STEP.FIGURE`."""
-    duration_s: float = 0.0
 
     @property
     def experiment(self) -> NamedExperiment:

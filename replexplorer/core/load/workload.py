@@ -133,6 +133,11 @@ class Table:
         """Its whole name, as a statement has it."""
         return f"`{self.database}`.`{self.name}`"
 
+    @property
+    def drop(self) -> str:
+        """The statement that drops it."""
+        return f"DROP TABLE IF EXISTS {self.quoted}"
+
     def with_payload(self) -> Table:
         """The same with one more column."""
         return replace(self, body=self.body.replace(", PRIMARY KEY", f", {PAYLOAD_COLUMN}, PRIMARY KEY", 1))

@@ -18,7 +18,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.experiment.lesson import Question
+from replexplorer.core.experiment.lesson import LessonQuestion
 from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
@@ -35,7 +35,7 @@ from replexplorer.core.server.node_view import LATE_S, SETTLED_S, healthy, troub
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import with_stack
 from replexplorer.core.tick import Tick
-from replexplorer.engine.experiment.lesson import LessonRun
+from replexplorer.engine.lesson import LessonRun
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview, SetResult
 from replexplorer.engine.view import BREATHE_EVERY, View
 from replexplorer.ui.actions import (
@@ -240,7 +240,7 @@ class DashboardScreen(Screen[None]):
             self._fail("watching", error)
 
     @property
-    def _question(self) -> Question | None:
+    def _question(self) -> LessonQuestion | None:
         """What the room is asked now."""
         lesson = self.experiments.lesson
         return lesson.step.ask if lesson is not None and lesson.is_open else None

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.text import duration_text
-from replexplorer.engine.experiment.lesson import LessonRun
+from replexplorer.engine.lesson import LessonRun
 from replexplorer.ui.actions import RESET
 from replexplorer.ui.experiments import RunningExperiment
 from replexplorer.ui.widgets.lines import Lines

@@ -7,29 +7,34 @@ requested as those that somebody has typed, and what its labs and drills took th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.drill import CAUGHT_UP, WRITING, Doing, Drill, DrillStep
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.drill_result import figures_of as figures_of_drill
-from replexplorer.core.experiment.experiment import ExperimentProgress, ExperimentResult, NamedExperiment
+from replexplorer.core.experiment.experiment import (
+    ExperimentProgress,
+    ExperimentResult,
+    NamedExperiment,
+    Watch,
+)
 from replexplorer.core.experiment.lab import LabResult, Length, Phase
 from replexplorer.core.experiment.lesson import Answered, Lesson, LessonResult, LessonState, LessonStep
 from replexplorer.core.experiment.relations import Found, figures_of
 from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import Assignment, Desired
+from replexplorer.core.knobs.names import Assignment, KnobName
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.load.script import read_script
 from replexplorer.core.load.workload import WORKLOADS
-from replexplorer.core.server.exposure import FAILURES, Loss
-from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.server.exposure import FAILURES
+from replexplorer.core.server.protection import Look, ProtectionState, unprotected_between
+from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.matrix import run_of
 from replexplorer.engine.experiment.phase import Act, measured_rtt
 from replexplorer.engine.experiment.run import Conductor
@@ -40,34 +45,10 @@ if TYPE_CHECKING:
     from replexplorer.engine.console import Console
     from replexplorer.engine.experiment.stack_api import StackApi
 
-T = TypeVar("T")
 _WARMUP_S: Final = 2.0
 _RTT_LOOKS: Final = 4
 _LOOK_EVERY_S: Final = 0.25
 _APPLIED_WITHIN_S: Final = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Work(Generic[T]):
-    """Something that is done with the stack itself (`stack_api.Procedure`)."""
-
-    do: Callable[[StackApi], Awaitable[T]]
-
-    async def run(self, stack: StackApi) -> T:
-        """Do it."""
-        return await self.do(stack)
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """What is so as a step begins."""
-
-    server: str
-    source: str
-    knobs: Desired
-    """What is requested of each."""
-    runs: bool
-    """Our load does."""
 
 
 class LessonRun:
@@ -78,15 +59,14 @@ class LessonRun:
         lesson: Lesson,
         console: Console,
         *,
-        experiments: Iterable[NamedExperiment],
+        experiments: Callable[[Doing, str], NamedExperiment],
         presets: Callable[[str], Sequence[str]],
         share: Callable[[LessonState], None] = lambda state: None,
         watch: Callable[[], object] = lambda: None,
         clock: Clock,
     ) -> None:
-        """`experiments` are the labs and drills that it may run, `presets` gives the `KEY=VALUE` texts of a
-        name. `share` hears where the lesson is whenever that changes, `watch` also that something else is
-        done."""
+        """`experiments` gives the lab or drill of a name, `presets` the `KEY=VALUE` texts of one. `share`
+        hears where the lesson is whenever that changes, `watch` also that something else is done."""
         self.lesson = lesson
         self.at = 0
         """The index of the step."""
@@ -97,15 +77,14 @@ class LessonRun:
         self.answers: list[Answered] = []
         self.figures: dict[str, float] = {}
         """All that was measured, `STEP.FIGURE`."""
-        self._console = console
-        self._experiments = {(each.kind, each.name): each for each in experiments}
-        self._presets = presets
-        self._share = share
-        self._watch = watch
-        self._clock = clock
+        self._console, self._clock = console, clock
+        self._experiments, self._presets = experiments, presets
+        self._share, self.watch = share, watch
         self._began_wall_s = clock.wall()
-        self._starts: list[_Start] = []
-        """Of the steps up to this one."""
+        self._starts: list[Snapshot] = []
+        """What was so at the beginning of the steps up to this one."""
+        self._ran = True
+        """Our load did before the lesson began."""
 
     @property
     def step(self) -> LessonStep:
@@ -115,18 +94,19 @@ class LessonRun:
     @property
     def state(self) -> LessonState:
         """Where it is."""
+        lesson, step = self.lesson, self.step
         return LessonState(
-            lesson=self.lesson.name,
-            title=self.lesson.title,
-            minutes=self.lesson.minutes,
-            began_wall_s=self._began_wall_s,
-            number=self.at + 1,
-            of=len(self.lesson.steps),
-            step=self.step.name,
-            note=self.step.note,
-            is_open=self.is_open,
-            question=self.step.ask.words if self.step.ask else "",
-            answers=tuple(self.answers),
+            lesson.name,
+            lesson.title,
+            lesson.minutes,
+            self._began_wall_s,
+            self.at + 1,
+            len(lesson.steps),
+            step.name,
+            step.note,
+            self.is_open,
+            step.ask.words if step.ask else "",
+            tuple(self.answers),
         )
 
     @property
@@ -134,24 +114,25 @@ class LessonRun:
         """What it has come to so far."""
         return LessonResult(
             lesson=self.lesson,
-            server=self._starts[0].server if self._starts else "",
+            server=self._console.stack.seen.server,
             started_wall_s=self._began_wall_s,
             answers=list(self.answers),
             figures=dict(self.figures),
             relations=[each.relation for each in self.answers],
-            duration_s=self._clock.wall() - self._began_wall_s,
         )
 
     # -- going through it
 
     async def begin(self) -> None:
-        """Enter the first step, with our load running; raises LoadTaken where somebody else drives."""
+        """Enter the first step, with our load running; raises UsageError where this stack lacks a knob that
+        is turned, LoadTaken where somebody else drives."""
+        stack = self._console.stack
         with self._working("starting the load"):
-            start, seen = await self._now(), await self._look()
-            if why := self.lesson.unfit(seen.system):
+            start = await stack.look()
+            if why := self.lesson.unfit(start.system):
                 raise UsageError(f"the lesson {self.lesson.name} cannot be given here", f"it {why}")
-            self._starts = [start]
-            if not start.runs:
+            self._starts, self._ran = [start], stack.load.runs
+            if not self._ran:
                 await self._console.toggle_load()
             await self._enter(0)
 
@@ -167,7 +148,7 @@ class LessonRun:
     async def back(self) -> None:
         """Enter the step before this one, its start restored; raises UsageError at the first."""
         if not self.at:
-            raise UsageError(f"this is the first step of {self.lesson.name}", "`next` goes on")
+            raise UsageError(f"this is the first step of {self.lesson.name}", "go to the next step")
         with self._working("restoring the start of the step before"):
             await self._restore(self._starts[self.at - 1])
             await self._enter(self.at - 1)
@@ -177,7 +158,8 @@ class LessonRun:
         tables as new."""
         with self._working("restoring the start of this step"):
             await self._restore(self._starts[self.at])
-            await self._make_rows_new()
+            await _drop_tables(self._console.stack)
+            await self._console.toggle_load()
             await self._enter(self.at)
 
     async def answer(self, given: float | str | None) -> Answered:
@@ -185,10 +167,11 @@ class LessonRun:
         no answer; whatever fails leaves the question open."""
         step, ask = self.step, self.step.ask
         if ask is None or not self.is_open:
-            raise UsageError("no question is open", "`next` goes on")
+            raise UsageError("no question is open", "go to the next step")
         given = None if given is None else ask.read(given)
-        with self._working(""):
+        with self._working(step.name):
             self.is_open = False
+            self._share(self.state)
             try:
                 found = await self._do(step)
             except BaseException:
@@ -201,58 +184,57 @@ class LessonRun:
 
     async def end(self) -> None:
         """Restore what was so before it began."""
-        if not self._starts:
-            return
-        start = self._starts[0]
-        with self._working("restoring"):
-            await to_the_end(self._restore(start))
+        for start in self._starts[:1]:
+            with self._working("restoring"):
+                await to_the_end(self._restore(start))
+                if not self._ran and self._console.stack.load.settings is not None:
+                    await self._console.toggle_load()
 
     @contextmanager
     def _working(self, text: str) -> Iterator[None]:
         """Nothing else is done meanwhile; raises UsageError where something is."""
         if self.busy:
             raise UsageError(f"the lesson is busy: {self.busy}", "wait for its end")
-        self._say(text or self.step.name)
+        self._say(text)
         try:
             yield
         finally:
             self._say("")
             self._share(self.state)
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, done: float | None = None) -> None:
         self.busy = text
-        self._watch()
+        self.watch()
 
     async def _enter(self, at: int) -> None:
         """Begin a step: note its start where it is new, and do at once what does not wait for an answer."""
         del self._starts[at + 1 :]
-        self.at, step = at, self.lesson.steps[at]
+        if len(self._starts) == at:
+            self._starts.append(await self._console.stack.look())
+        self.at = at
         later = {each.name for each in self.lesson.steps[at:]}
         self.answers[:] = [each for each in self.answers if each.step not in later]
-        self.is_open = step.ask is not None
+        self.is_open = self.step.ask is not None
         self._share(self.state)
-        if len(self._starts) == at:
-            self._starts.append(await self._now())
         if not self.is_open:
-            await self._do(step)
+            await self._do(self.step)
 
     # -- what a step does
 
     async def _do(self, step: LessonStep) -> Mapping[str, float]:
         """Do all of a step and measure what it asks for; answers the figures."""
-        before, found = await self._look(), dict[str, float]()
+        before, found = await self._console.stack.look(), dict[str, float]()
         for each in step.do:
             self._say(each.text)
             found |= await self._carry_out(each)
         if step.ask is not None and not step.runs:
-            self._say("measuring")
-            found |= await self._run(partial(self._measured, step.name, step.ask.seconds, before))
+            found |= await self._measured(step.ask.seconds, before)
         return found
 
     async def _carry_out(self, each: DrillStep) -> Mapping[str, float]:
         """Do one thing; answers what it found."""
         console, what = self._console, each.what
-        lasts_s = None if each.lasts is None else each.lasts.full_s
+        lasts_s = 0.0 if each.lasts is None else each.lasts.full_s
         match each.doing:
             case Doing.SET:
                 await self._set(each.settings)
@@ -263,23 +245,21 @@ class LessonRun:
             case Doing.RESET:
                 await console.reset()
             case Doing.WAIT:
-                await self._clock.sleep(lasts_s or 0.0)
+                await self._clock.sleep(lasts_s)
             case Doing.INJECT:
-                done = await console.inject(parse_fault(what, (await self._look()).roster), lasts_s)
-                if lasts_s is not None:
-                    await self._clock.sleep(lasts_s)
-                    for one in done:
-                        await console.clear(f"{one.fault.kind}@{one.fault.node}")
+                done = await console.inject(parse_fault(what, console.stack.seen.roster), lasts_s or None)
+                await self._clock.sleep(lasts_s)
+                for one in done if lasts_s else ():
+                    await console.clear(f"{one.fault.kind}@{one.fault.node}")
             case Doing.CLEAR:
                 await console.clear(what or None)
             case Doing.UNTIL:
                 began_s = self._clock.monotonic()
-                await self._until(what, lasts_s or 0.0)
+                await self._until(what, lasts_s)
                 return {"drain_s": self._clock.monotonic() - began_s} if what == CAUGHT_UP else {}
             case Doing.FAILOVER | Doing.SWITCHOVER:
                 change = console.failover if each.doing is Doing.FAILOVER else console.switchover
-                took_ms = (await change(what or None)).rto.total_ms
-                return {} if took_ms is None else {"rto_ms": took_ms}
+                return {"rto_ms": (await change(what or None)).rto.total_ms or 0.0}
             case Doing.REJOIN:
                 await console.rejoin(what)
             case Doing.LAB | Doing.DRILL:
@@ -290,168 +270,132 @@ class LessonRun:
         await self._console.set([*map(self._console.parse, texts)])
 
     async def _until(self, what: str, within_s: float) -> None:
-        """Wait until this is so; raises StackUnavailable where that takes too long."""
-        patience = Patience(self._clock, within_s, _LOOK_EVERY_S)
+        """Wait until clients write, the replicas have what the source has, or this is the protection state;
+        raises StackUnavailable where that takes too long."""
+        stack, patience = self._console.stack, Patience(self._clock, within_s, _LOOK_EVERY_S)
         while await patience.again():
-            if await self._run(partial(_is_so, what, within_s)):
+            if what == WRITING:
+                is_so = (await stack.load.measure()).load.commits > 0
+            elif what == CAUGHT_UP:
+                is_so = await stack.caught_up(within_s)
+            else:
+                is_so = (await stack.look()).protection.state.value == what
+            if is_so:
                 return
-        raise StackUnavailable(
-            f"not {what.replace('_', ' ')} within {within_s:g} s", "see `replexplorer status`"
-        )
+        told = what.replace("_", " ")
+        raise StackUnavailable(f"not {told} within {within_s:g} s", "see `replexplorer status`")
 
     async def _experiment(self, each: DrillStep) -> Mapping[str, float]:
         """Run a lab or a drill; answers its figures, of a lab `PHASE.FIGURE`. Raises StackUnavailable where
         it was aborted."""
-        found = self._experiments.get((each.doing.value, each.what))
-        if found is None:
-            raise UsageError(f"no {each.doing} {each.what}", f"see `replexplorer {each.doing} list`")
-
+        found = self._experiments(each.doing, each.what)
         if isinstance(found, Drill):
             found = found.with_settings(each.settings)
-
-        def watch(now: ExperimentProgress) -> None:
-            stage = f", {now.stage.name}" if now.stage else ""
-            self._say(f"{each.text}{stage}: {now.doing}")
-
-        result: ExperimentResult = await self._console.run(
-            run_of(found, not each.is_full, watch, Conductor())
-        )
+        run = run_of(found, not each.is_full, lambda now: self._say(f"{each.text}: {now.doing}"), Conductor())
+        result: ExperimentResult = await self._console.run(run)
         if result.aborted is not None:
             raise StackUnavailable(result.ending, "see `replexplorer status`")
-        match result:
-            case DrillResult():
-                return figures_of_drill(result)
-            case LabResult():
-                return {
-                    f"{phase.name}.{name}": value
-                    for phase in result.phases
-                    for name, value in figures_of(phase).items()
-                }
-        return {}
+        if isinstance(result, DrillResult):
+            return figures_of_drill(result)
+        phases = result.phases if isinstance(result, LabResult) else ()
+        return {
+            f"{phase.name}.{name}": value for phase in phases for name, value in figures_of(phase).items()
+        }
 
-    async def _measured(
-        self, name: str, seconds: float, before: Snapshot, stack: StackApi
-    ) -> Mapping[str, float]:
+    async def _measured(self, seconds: float, before: Snapshot) -> Mapping[str, float]:
         """The figures of the load for so long, and of what was counted since `before`; nobody else turns a
         knob meanwhile."""
-        length = Length(seconds)
-        phase = Phase(name, (), full=length, quick=length, state=ProtectionState.OFF, shows="")
-        act = Act(stack, phase, quick=False, tell=lambda doing, done=None: self._say(doing))
+        stack, length = self._console.stack, Length(seconds)
+        phase = Phase(self.step.name, (), length, length, ProtectionState.OFF, "")
+        act = Act(stack, phase, quick=False, tell=self._say)
         async with stack.reserved(self.lesson.kind, self.lesson.name):
-            found = await act.measure(stack.clock.monotonic() + _WARMUP_S)
-            seen = await stack.look()
-            rtt = await measured_rtt(stack, _RTT_LOOKS)
+            first = await stack.look()
+            found = await act.measure(self._clock.monotonic() + _WARMUP_S)
+            seen, rtt = await stack.look(), await measured_rtt(stack, _RTT_LOOKS)
             if found.load.total.mode == OPEN:
                 await stack.load.follow()  # it was drained
-        load = act.of_load(found)
+        lag, exposure, result = found.lag, found.exposure, act.of_load(found)
         result = replace(
-            load,
-            tps=load.service.count / load.duration_s if load.duration_s else 0.0,
+            result,
+            tps=result.service.count / result.duration_s,
             rtt_measured_ms=rtt.ms if rtt else None,
             protection=seen.protection,
             protection_before=before.protection,
             fsync_measured_ms=seen.fsync_ms,
         )
-        more: dict[str, Any] = {"unprotected": result.unprotected, "acks": seen.protection.replicas_acking}
-        if (lag := found.lag) is not None:
-            more |= {"lag_s": lag.end, "lag_max_s": lag.max, "applied_tps": lag.applied_tps}
-            node = next(each for each in seen.nodes if each.name == lag.replica)
-            more["queued"] = node.applier and node.applier.queued
-        more["binlog_bytes"] = found.cost and found.cost.binlog_bytes
-        for failure in FAILURES if found.exposure else ():
-            loss = getattr(found.exposure, failure)
-            more[failure] = loss.commits if isinstance(loss, Loss) else None
-        return figures_of(result) | {key: float(value) for key, value in more.items() if value is not None}
+        more: dict[str, Any] = {
+            "unprotected": unprotected_between(_look_of(first), _look_of(seen)),
+            "acks": seen.protection.replicas_acking,
+            "lag_s": lag and lag.end,
+            "lag_max_s": lag and lag.max,
+            "applied_tps": lag and lag.applied_tps,
+            "binlog_bytes": found.cost and found.cost.binlog_bytes,
+            **{name: getattr(getattr(exposure, name, None), "commits", None) for name in FAILURES},
+        }
+        return figures_of(result) | {name: float(value) for name, value in more.items() if value is not None}
 
     # -- the stack
 
-    async def _run(self, do: Callable[[StackApi], Awaitable[T]]) -> T:
-        return await self._console.run(_Work(do))
-
-    async def _look(self) -> Snapshot:
-        return await self._run(lambda stack: stack.look())
-
-    async def _now(self) -> _Start:
-        """What is so now."""
-
-        async def look(stack: StackApi) -> _Start:
-            seen = await stack.look()
-            knobs = {name: view.requested for name, view in seen.knobs.items()}
-            return _Start(seen.server, seen.source, knobs, stack.load.runs)
-
-        return await self._run(look)
-
-    async def _restore(self, start: _Start) -> None:
+    async def _restore(self, start: Snapshot) -> None:
         """Clear all faults, bring every node back, to follow the source of before, and request again what was
-        requested; a load that did not run ends."""
+        requested."""
         console = self._console
         await console.clear()
         await console.repair()
-        seen = await self._look()
-        if seen.source != start.source:
-            await self._follow([start.source], seen)
+        await self._follow()
+        if console.stack.seen.source != start.source:
             await console.switchover(start.source)
-            seen = await self._look()
-        await self._follow(seen.replicas, seen)
-        await console.set([Assignment((name,), value) for name, value in start.knobs.items()])
-        if (await self._now()).runs is not start.runs:
-            await console.toggle_load()
+        await console.set([Assignment((name,), view.requested) for name, view in start.knobs.items()])
 
-    async def _follow(self, nodes: Sequence[str], seen: Snapshot) -> None:
-        """Let those of the nodes follow the source that do not, with a copy of its data where they have
-        diverged."""
+    async def _follow(self) -> None:
+        """Let nodes follow the source that do not, with a copy of its data where they have diverged."""
+        seen = await self._console.stack.look()
         for node in seen.nodes:
             astray = not seen.system.is_group and node.follows != seen.source
-            if node.name in nodes and (astray or node.diverged is not None):
+            if node.name != seen.source and (astray or node.diverged is not None):
                 await self._console.rejoin(node.name, copy=node.diverged is not None)
 
-    async def _make_rows_new(self) -> None:
-        """Let the load make its tables again."""
-        await self._run(_drop_tables)
-        await self._console.toggle_load()
 
-
-async def _is_so(what: str, within_s: float, stack: StackApi) -> bool:
-    """Whether clients write, replicas have what the source has, which is waited for, or this is the
-    protection state."""
-    if what == WRITING:
-        return (await stack.load.measure()).load.commits > 0
-    if what == CAUGHT_UP:
-        return await stack.caught_up(within_s)
-    return (await stack.look()).protection.state.value == what
+def _look_of(seen: Snapshot) -> Look:
+    """The source as the count of unprotected commits has it."""
+    counters, is_on = seen.counters[seen.source], seen.effective(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+    return Look(counters.at_s, seen.protection, counters, is_on)
 
 
 async def _drop_tables(stack: StackApi) -> None:
-    """End the load and drop its tables on the source, once the replicas have applied what it wrote."""
+    """End the load and drop its tables, once the replicas have applied what it wrote: its next start makes
+    them again."""
     settings = stack.load.settings
     if settings is None:
         return
     await stack.load.stop()
     await stack.caught_up(_APPLIED_WITHIN_S)
-    script = settings.script
-    name = settings.workload
+    script, name = settings.script, settings.workload
     workload = WORKLOADS[name] if script is None else read_script(script, name).workload
     sql = stack.sql(stack.seen.source)
     try:
-        drops = [f"DROP TABLE IF EXISTS {table.quoted}" for table in workload.tables]
-        await execute(sql, drops, deadline_s=_APPLIED_WITHIN_S)
+        await execute(sql, [table.drop for table in workload.tables], deadline_s=_APPLIED_WITHIN_S)
     finally:
         await sql.close()
 
 
-async def headless(run: LessonRun, told: Callable[[Answered | None], None]) -> LessonResult:
-    """Go through a lesson with its own answers; `told` hears of each step as it begins, and of each answer.
-    What fails on the way ends it as aborted, and what it changed is restored in any case."""
-    aborted, unrestored = None, ()
+async def headless(run: LessonRun, watch: Watch) -> LessonResult:
+    """Go through a lesson with its own answers, each step and each answer told. What fails on the way ends it
+    as aborted, and what it changed is restored in any case."""
+    aborted, unrestored = None, list[str]()
+
+    def tell(ended: str = "") -> None:
+        if run.busy or ended:
+            watch(ExperimentProgress(run.lesson, run.at + 1, run.busy, ended=ended))
+
+    run.watch = tell
     try:
         await run.begin()
-        told(None)
         while run.is_open or run.at + 1 < len(run.lesson.steps):
             if run.is_open:
-                told(await run.answer(None))
+                tell((await run.answer(None)).words)
             else:
                 await run.next()
-                told(None)
     except StackUnavailable as error:
         if not run.answers:
             raise
@@ -460,5 +404,5 @@ async def headless(run: LessonRun, told: Callable[[Answered | None], None]) -> L
         try:
             await run.end()
         except ReplexplorerError as error:
-            unrestored = (str(error),)
-    return replace(run.result, aborted=aborted, unrestored=unrestored)
+            unrestored.append(str(error))
+    return replace(run.result, aborted=aborted, unrestored=tuple(unrestored))
