@@ -17,7 +17,6 @@ from replexplorer.core.text import closest, duration_text, table
 from replexplorer.formats import paths
 from replexplorer.formats.experiment_file import read_drill, read_lab, read_lesson
 from replexplorer.formats.paths import expanded
-from replexplorer.formats.scenes import scene_texts
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -110,8 +109,11 @@ def _shipped_lessons() -> Mapping[str, Lesson]:
 
 def named(doing: Doing, name: str) -> Any:
     """The lab, the drill or the texts of the preset of this name, for a lesson; raises UsageError."""
-    find: Callable[[str], Any] = scene_texts
-    return {Doing.LAB: LABS.named, Doing.DRILL: DRILLS.named}.get(doing, find)(name)
+    if doing is Doing.PRESET:
+        from replexplorer.formats.scenes import scene_texts
+
+        return scene_texts(name)
+    return (LABS if doing is Doing.LAB else DRILLS).named(name)
 
 
 def _lesson(file: Path) -> Lesson:

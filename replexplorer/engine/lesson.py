@@ -131,7 +131,7 @@ class LessonRun:
             start = await stack.look()
             if why := self.lesson.unfit(start.system):
                 raise UsageError(f"the lesson {self.lesson.name} cannot be given here", f"it {why}")
-            self._starts, self._ran = [start], stack.load.settings is not None
+            self._starts, self._ran = [start], stack.load.runs
             if not self._ran:
                 await self._console.toggle_load()
             await self._enter(0)
@@ -171,6 +171,7 @@ class LessonRun:
         given = None if given is None else ask.read(given)
         with self._working(step.name):
             self.is_open = False
+            self._share(self.state)
             try:
                 found = await self._do(step)
             except BaseException:

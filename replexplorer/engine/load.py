@@ -527,6 +527,11 @@ class Driving:
         """Drive the load from now on, or watch another driver's; the log says so."""
         self._beginning = asyncio.create_task(self._begin(), name="begin load")
 
+    @property
+    def runs(self) -> bool:
+        """Our load does, or begins."""
+        return self._load.is_running or (self._beginning is not None and not self._beginning.done())
+
     async def toggle(self) -> bool:
         """Stop or start our load; raises StackUnavailable when another app drives it."""
         if self._load.is_running:

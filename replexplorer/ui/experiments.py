@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -19,6 +18,7 @@ from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.engine.lesson import LessonRun
 from replexplorer.formats import paths
 from replexplorer.formats.scenes import find_scene
+from replexplorer.ui.settings import Give
 
 if TYPE_CHECKING:
     from replexplorer.engine.console import Console
@@ -59,8 +59,8 @@ class ExperimentControl:
     """Called when there is something else to show."""
     learn: Callable[[Swept], str] | None = None
     """What a finished sweep teaches the model, in words."""
-    give: Callable[[Lesson, Callable[[], object]], AbstractContextManager[LessonRun]] | None = None
-    """A lesson on the stack."""
+    give: Give | None = None
+    """Begins a lesson."""
     line: str = SUGGESTION
     """The sweep that was typed."""
     results: dict[str, ExperimentResult] = field(default_factory=dict)

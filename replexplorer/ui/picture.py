@@ -191,6 +191,8 @@ def veiled(tick: Tick, figure: str) -> Tick:
         hidden |= parts if any(re.fullmatch(figures, name) for name in names) else {}
     if "load" in hidden and tick.load is not None:
         hidden["load"] = replace(tick.load, n=0, **_OF_LOAD)
+    elif "truth" in hidden:
+        hidden["nodes"] = tuple(replace(node, lag_s=None) for node in tick.nodes)
     newest = [replace(each, **_UNTOLD) for each in tick.epochs[-1:]]
     return replace(tick, **hidden, epochs=(*tick.epochs[:-1], *newest))
 

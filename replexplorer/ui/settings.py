@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.lab import Lab
 from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.experiment.matrix import Matrix
 from replexplorer.core.experiment.sweep_result import Swept
+from replexplorer.engine.lesson import LessonRun
 from replexplorer.formats.themes import Theme
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 
-if TYPE_CHECKING:
-    from replexplorer.engine.lesson import LessonRun
+Give = Callable[[Lesson, Callable[[], object]], AbstractContextManager[LessonRun]]
+"""Gives a lesson on the session; the second is called whenever there is something else to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Settings:
     """Those that ship, then the user's own, listed before the labs."""
     lesson: Lesson | None = None
     """It begins at once."""
-    give: Callable[[Lesson, Callable[[], object]], AbstractContextManager[LessonRun]] | None = None
-    """A lesson on the session, which calls back whenever there is something else to show."""
+    give: Give | None = None
+    """None: no lesson can be given."""
     labs: tuple[Lab, ...] = ()
     """Those that ship, then the user's own."""
     drills: tuple[Drill | Matrix, ...] = ()

@@ -103,6 +103,11 @@ class MeasuredLoad:
         """What our load was last told; None while we run none."""
         return self._load.settings if self._load.is_running else None
 
+    @property
+    def runs(self) -> bool:
+        """Our load does, or begins."""
+        return self._driving.runs
+
     async def drive(self, *, clients: int) -> None:
         """Run the load as requested, with this many clients; one that runs already follows. Raises
         StackUnavailable naming the driver when somebody else drives."""

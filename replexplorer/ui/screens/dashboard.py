@@ -165,6 +165,8 @@ class DashboardScreen(Screen[None]):
         """The action of which it asks whether it is meant; its key says yes."""
         self._answered: tuple[str, ...] = ()
         """What was lost and is answered for."""
+        self._asked_s = math.inf
+        """When the lesson's question was opened."""
         self._moment_s = 0.0
         """Which the held picture is of, or will be."""
 
@@ -174,7 +176,7 @@ class DashboardScreen(Screen[None]):
         settings = self._settings
         yield Header(settings, "header")
         yield LabStrip(settings, "lab-strip")
-        yield Input(id="lesson-answer", compact=True)
+        yield Input(placeholder="a number; nothing reveals the answer", id="lesson-answer", compact=True)
         yield PresenterBar(self.presenter, settings, "presenter")
         yield ReplicaStrip(settings, "replica-strip")
         yield BigStrip(settings, "big-strip")
@@ -244,8 +246,12 @@ class DashboardScreen(Screen[None]):
         return lesson.step.ask if lesson is not None and lesson.is_open else None
 
     def _shown_of(self, tick: Tick) -> Tick:
-        """Of a tick what may be shown: nothing that answers an open question."""
-        return tick if self._question is None else veiled(tick, self._question.figure)
+        """Of a tick what may be shown: nothing that answers an open question, from when it is open."""
+        if self._question is None:
+            self._asked_s = math.inf
+            return tick
+        self._asked_s = min(self._asked_s, self.picture.tick.at_s if self.picture.tick else 0.0)
+        return tick if tick.at_s < self._asked_s else veiled(tick, self._question.figure)
 
     # -- keys
 
@@ -725,9 +731,9 @@ class DashboardScreen(Screen[None]):
 
     def action_lesson_answer(self) -> None:
         """Open the field for the room's answer."""
-        field = self.query_one("#lesson-answer", Input)
-        field.value, field.placeholder = "", "a number; nothing reveals the answer"
         self.add_class("-answers")
+        field = self.query_one("#lesson-answer", Input)
+        field.clear()
         field.focus()
 
     @on(Input.Submitted, "#lesson-answer")
@@ -746,9 +752,8 @@ class DashboardScreen(Screen[None]):
 
     def action_lesson_reset(self) -> None:
         """Ask whether the lesson's step is to begin again."""
-        told = "Knobs, nodes and rows as at the beginning of this step?  "
-        keys = hint(self.key(RESET), "resets, any other key cancels")
-        self._ask(([(told, "warn b"), *keys], keys), RESET)
+        keys = hint(self.key(RESET), "does, any other key cancels")
+        self._ask(([(" Begin this step again, rows and all?  ", "warn b"), *keys],), RESET)
 
     def action_lab_pause(self) -> None:
         """Hold the lab before its next phase, or let it go on."""

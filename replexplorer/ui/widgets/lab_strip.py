@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from replexplorer.core.experiment.experiment import Try
-from replexplorer.core.experiment.lesson import Answered
 from replexplorer.core.text import duration_text
 from replexplorer.engine.lesson import LessonRun
 from replexplorer.ui.actions import RESET
@@ -17,6 +16,8 @@ from replexplorer.ui.words.runs import Line, Run, apart, fit, hint, rule, spread
 
 _BAR: Final = 12
 _TOLD_ROWS: Final = 3
+_SIGNS: Final = {True: ("✓", "good b"), False: ("✖", "bad b"), None: ("▲", "warn b")}
+"""Of an answer that is right, or not, or cannot be judged, with its ink."""
 _REST_ROWS: Final = 12
 """Of a screen what a lesson leaves: a chart and the rows around it."""
 _BRIEF_ROWS: Final = 7
@@ -50,7 +51,7 @@ class LabStrip(Lines[RunningExperiment]):
         stage = shown.step and shown.step.stage
         lesson = shown.procedure if isinstance(shown.procedure, LessonRun) else None
         shows = wrapped(stage.shows, width - 2) if stage else [shown.experiment.teaches]
-        below: list[Line] = [] if self.brief else [[(f" {row}", "title")] for row in shows]
+        below = [] if self.brief else [_row_of(row, "title") for row in shows]
         keys: Line = []
         if lesson is not None:
             below, keys = self._said(lesson, width), self._keys_of(lesson)
@@ -74,35 +75,24 @@ class LabStrip(Lines[RunningExperiment]):
         """What is said, the question with its choices, and what became of it; where there is no room for all
         the end of what is said is missing."""
         step, most = lesson.step, _BRIEF_ROWS if self.brief else self.app.size.height - _REST_ROWS
-        asked: list[Line] = []
-        if step.ask is not None:
-            asked = [[(f" {row}", "accent b")] for row in wrapped(step.ask.text, width - 2)]
-            choices = [hint(f" {number}", each.text) for number, each in enumerate(step.ask.choices, 1)]
-            while choices:
-                count = next(
-                    n for n in range(len(choices), 0, -1) if n == 1 or width_of(apart(choices[:n])) < width
-                )
-                asked.append(apart(choices[:count]))
-                del choices[:count]
-        asked += [_outcome(each) for each in lesson.answers if each.step == step.name and not lesson.is_open]
-        said: list[Line] = (
-            [] if self.brief else [[(f" {row}", "title")] for row in wrapped(step.say, width - 2)]
-        )
+        found = [each for each in lesson.answers if each.step == step.name and not lesson.is_open]
+        texts = [] if step.ask is None else [(step.ask.text, "accent b")]
+        texts += [(f"{_SIGNS[each.is_right][0]} {each.words}", _SIGNS[each.is_right][1]) for each in found]
+        asked = [_row_of(row, ink) for text, ink in texts for row in wrapped(text, width - 2)]
+        if step.ask is not None and not found:
+            asked += [hint(f" {number}", each.text) for number, each in enumerate(step.ask.choices, 1)]
+        said = [] if self.brief else [_row_of(row, "title") for row in wrapped(step.say, width - 2)]
         return [*said[: max(1, most - len(asked))], *asked]
 
     def _keys_of(self, lesson: LessonRun) -> Line:
         """What can be done now."""
-        if lesson.busy:
-            return [*hint(self.key("lab.abort"), "ends it"), (" ", "text")]
         is_last = lesson.at + 1 == len(lesson.lesson.steps)
-        keys = [
+        next_one = (
             ("lesson.answer", "answer") if lesson.is_open else ("step.next", "end" if is_last else "next")
-        ]
-        keys += [("step.prev", "back")] * bool(lesson.at)
-        return [
-            *apart([hint(self.key(key), word) for key, word in (*keys, (RESET, "reset"))], "  "),
-            (" ", "text"),
-        ]
+        )
+        keys = [next_one, ("step.prev", "back"), (RESET, "reset")]
+        keys = [("lab.abort", "ends it")] if lesson.busy else keys
+        return [*apart([hint(self.key(key), word) for key, word in keys], "  "), (" ", "text")]
 
     def _time(self, lesson: LessonRun) -> Line:
         """` · 12:31 of 30 min`."""
@@ -126,10 +116,8 @@ class LabStrip(Lines[RunningExperiment]):
         return [(f"  {notice} ", "warn b"), *name] if notice else name
 
 
-def _outcome(found: Answered) -> Line:
-    """`✓ right   given 12 TPS, expected 11.6 TPS, measured 11.5 TPS`."""
-    sign, ink = {True: ("✓", "good b"), False: ("✖", "bad b"), None: ("▲", "warn b")}[found.is_right]
-    return [(f" {sign} {found.words}", ink)]
+def _row_of(text: str, ink: str) -> Line:
+    return [(f" {text}", ink)]
 
 
 def _which(view: RunningExperiment) -> list[Run]:
@@ -148,10 +136,10 @@ def _rest(view: RunningExperiment) -> tuple[Line, Line, Line]:
     """What is done in the phase, how far it is, and about how long until the lab's end."""
     step, rests = view.step, view.hand.waits or view.hand.aborted
     doing: Line = [(f"  {step.doing if step else 'beginning'}", "muted")]
-    if isinstance(view.procedure, LessonRun):
-        doing = [(f"  {view.procedure.busy}", "warn b")]
     if rests or (step and step.stage and step.stage.name == step.doing):  # a drill's step is named already
         doing = []
+    if isinstance(view.procedure, LessonRun) and view.procedure.busy:
+        doing = [(f"  {view.procedure.busy} …", "warn b")]
     bar: Line = []
     if step and step.done is not None and not rests:
         done = round(step.done * _BAR)

@@ -1,0 +1,119 @@
+"""A lesson on the dashboard: said, asked with the answer hidden, answered, compared, begun again, ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock, Mock
+
+import pytest
+
+from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion, LessonStep
+from replexplorer.engine.lesson import LessonRun
+from replexplorer.ui.picture import veiled
+from tests.fakes.clock import VirtualClock
+from tests.fakes.facade import explained, make_tick
+from tests.ui.driving import Bench, bench
+from tests.ui.test_dashboard import EPOCH
+
+FAR = LessonQuestion("How many TPS?", "tps", 11.6, unit="TPS")
+MANY = LessonQuestion(
+    "And with 32 clients?",
+    "tps",
+    "less",
+    choices=(LessonChoice("less", most=20.0), LessonChoice("more", 20.0)),
+)
+SAID = "The replica is 85 ms away. " * 8
+STEPS = (LessonStep("far", SAID, "KEPT BACK", ask=FAR), LessonStep("many", SAID, "KEPT BACK", ask=MANY))
+LESSON = Lesson("distance", "What distance costs", "Waits add up", 30, STEPS)
+TICKS = [explained(make_tick(at_s, tps=523.0, epochs=(EPOCH,))) for at_s in (1.0, 2.0, 3.0)]
+
+
+class Given(LessonRun):
+    """One whose steps measure 11.5 TPS when it is their turn, and whose starts are counted as restored."""
+
+    def __init__(self, watch: Callable[[], object]) -> None:
+        stack = SimpleNamespace(look=AsyncMock(), load=SimpleNamespace(settings=None))
+        console: Any = SimpleNamespace(stack=stack, toggle_load=AsyncMock())
+        super().__init__(
+            LESSON, console, experiments=Mock(), presets=Mock(), watch=watch, clock=VirtualClock()
+        )
+        self.turn, self.restored = asyncio.Semaphore(0), 0
+
+    async def begin(self) -> None:
+        await self._enter(0)
+        self._say("")
+
+    async def _restore(self, start: object) -> None:
+        self.restored += 1
+
+    async def _do(self, step: LessonStep) -> Mapping[str, float]:
+        await self.turn.acquire()
+        return {"tps": 11.5}
+
+
+async def shows(app: Bench, *words: str) -> None:
+    for each in words:
+        await app.until(lambda each=each: each in app.screen_text, each)  # type: ignore[misc]
+    assert "KEPT BACK" not in app.screen_text, "notes are the trainer's"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
+    given: list[Given] = []
+
+    def give(_: Lesson, watch: Callable[[], object]) -> Any:
+        given.append(Given(watch))
+        return nullcontext(given[0])
+
+    async with bench(TICKS[0], size=size, lessons=(LESSON,), give=give) as app:
+        await app.press("o")
+        await shows(app, "▸ distance")
+        await app.press("enter")
+        await shows(app, "LESSON distance 1/2 · ", "How many TPS?", "a answer")
+        app.facade.play(TICKS[1])
+        answers = "523", "predicted", "ceiling", "619"
+        await app.until(lambda: not any(each in app.screen_text for each in answers), "hidden")
+
+        await app.press("n")
+        await app.told("the question is open")
+        await app.press("a", *"12.5", "enter", "n")
+        await app.told("the lesson is busy: far")
+        given[0].turn.release()
+        await shows(app, "✓ right: given 12.50 TPS, expected 11.60 TPS, measured 11.50 TPS")
+        await app.play(TICKS[2])
+        await shows(app, "523")
+
+        await app.press("z", "n")
+        await shows(app, "And with 32 clients?", "1 less", "2 more")
+        await app.press("a", "9", "enter")
+        await app.told("'9' is not one of the choices")
+        await app.press("a", "escape", "a", "2", "enter")
+        given[0].turn.release()
+        await shows(app, "✖ not so: given more, expected less, measured 11.50")
+        await app.press("B", "x", "B", "B")
+        await shows(app, "a answer")
+        await app.press("b")
+        await shows(app, "1/2")
+        await app.press("q")
+        await shows(app, " Quit? ")
+        await app.press("x")
+        await app.dashboard.leave()
+        assert given[0].restored == 3, "once by each of B, b and the end"
+
+
+@pytest.mark.parametrize(
+    ("figure", "hidden"),
+    [("mean_ms", "load anatomy truth"), ("drain_s / one worker.drain_s", "truth"), ("lost", "exposure")],
+)
+def test_an_open_question_hides_what_would_answer_it(figure: str, hidden: str) -> None:
+    shown = veiled(explained(make_tick(1.0, epochs=(EPOCH, EPOCH))), figure)
+    assert shown.load is not None
+    told = {name: getattr(shown, name) for name in ("anatomy", "truth", "exposure")} | {
+        "load": shown.load.tps
+    }
+    assert {name for name, value in told.items() if value is None} == set(hidden.split())
+    assert [each.after_tps for each in shown.epochs] == [619.0, None]
