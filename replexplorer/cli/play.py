@@ -23,8 +23,6 @@ from replexplorer.formats.play_script import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from replexplorer.cli.entry import Call
     from replexplorer.ui.play import PlayApp
     from replexplorer.ui.settings import Settings
@@ -89,10 +87,9 @@ def play(call: Call) -> int:
         if args.cast is not None:
             stream = stack.enter_context(file_beside(reader, "--cast", args.cast))
         picture = None if args.svg is None else stack.enter_context(file_beside(reader, "--svg", args.svg))
-        pictures: list[str] = []
-        taken = None if picture is None else pictures
-        played = perform(call, script, size, stream, reader, told=tell, pictures=taken)
-        if picture is not None:
+        pictures: list[str] | None = None if picture is None else []
+        played = perform(call, script, size, stream, reader, told=tell, pictures=pictures)
+        if picture is not None and pictures:
             picture.write(slides(pictures[1:] or pictures))
     for file in filter(None, (args.cast, args.svg)):
         call.console.narrate(f"written to {file}")
@@ -116,17 +113,15 @@ def perform(
     size: tuple[int, int] | None,
     stream: TextIO | None,
     reader: SessionReader | None,
-    *,
-    told: Callable[[PlayedLine], None] = lambda _: None,
-    pictures: list[str] | None = None,
+    **how: Any,
 ) -> PlayApp:
     """Perform a script to its end over a recording, else on live servers, which are brought up where none
-    run; each line is `told`, and `pictures` gets the screen before each caption and at the end. Says what it
-    left behind and raises what ended it early."""
+    run; `how` is `told` and `pictures` of `PlayApp`. Says what it left behind and raises what ended it
+    early."""
     from replexplorer.cli.dashboard import crashed, live_session
     from replexplorer.ui.play import PlayApp
 
-    how: dict[str, Any] = {"size": size, "told": told, "pictures": pictures}
+    how["size"] = size
     wall_s = time.time() if reader is None else next(reader.ticks()).wall_s
     if stream is not None:
         how["cast"] = CastWriter(stream, size or USUAL_SIZE, wall_s=wall_s, title=script.title)

@@ -73,7 +73,7 @@ class ClassSeen:
 
     def text(self, columns: int | None) -> str:
         """A line each; answers are folded where the terminal's columns are known."""
-        return table(self.rows, HEADS, right=(3, 4), fold=len(HEADS) - 1, columns=columns)
+        return table(self.rows, HEADS, right=(3, 4), fold=7, columns=columns)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from replexplorer.core.experiment.lesson import Choice, Lesson, LessonStep, Question
+from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion, LessonStep
 from replexplorer.engine.lesson import LessonRun
 from replexplorer.ui.picture import veiled
 from tests.fakes.clock import VirtualClock
@@ -19,9 +19,12 @@ from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench
 from tests.ui.test_dashboard import EPOCH
 
-FAR = Question("How many TPS?", "tps", 11.6, unit="TPS")
-MANY = Question(
-    "And with 32 clients?", "tps", "less", choices=(Choice("less", most=20.0), Choice("more", 20.0))
+FAR = LessonQuestion("How many TPS?", "tps", 11.6, unit="TPS")
+MANY = LessonQuestion(
+    "And with 32 clients?",
+    "tps",
+    "less",
+    choices=(LessonChoice("less", most=20.0), LessonChoice("more", 20.0)),
 )
 SAID = "The replica is 85 ms away. " * 8
 STEPS = (LessonStep("far", SAID, "KEPT BACK", ask=FAR), LessonStep("many", SAID, "KEPT BACK", ask=MANY))
