@@ -248,14 +248,12 @@ def _fsyncs(figures: Mapping[str, Figure], node: str, disk: DiskView) -> Iterato
     """What is added to each kind's fsync to take as long as theirs: less what the bare disk takes."""
     for kind, (_, key) in _KINDS.items():
         here, in_force = disk.measured_by_kind_ms.get(kind), disk.values.get(key)
-        bare_ms = disk.probe_p50_ms or 0.0
-        if here is not None:
-            delay_ms = in_force if isinstance(in_force, float) else disk.delay_ms or 0.0
-            bare_ms = max(0.0, here - delay_ms)
+        delay_ms = in_force if isinstance(in_force, float) else disk.delay_ms or 0.0
+        bare_ms = (disk.probe_p50_ms or 0.0) if here is None else max(0.0, here - delay_ms)
         ms, sure, why = figures[kind].ms, figures[kind].sure, figures[kind].why
         if ms is None and (ms := figures["binlog" if kind == "redo" else "redo"].ms) is not None:
             sure, why = Sure.ESTIMATED, f"as the other log's: {why}"
-        if ms is not None and ms < bare_ms:
+        if ms is not None and ms < bare_ms and not delay_ms:  # where one is in force, it was possible
             sure, why = Sure.NOT_HERE, f"the bare disk here takes {bare_ms:.2f} ms"
         asked = None if ms is None else round(max(0.0, ms - bare_ms), 3)
         setting = str(KnobName(f"{kind}_fsync", node))

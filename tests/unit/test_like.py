@@ -79,7 +79,7 @@ def rows(busy: float, there: dict[str, Value]) -> dict[str, Likeness]:
 
 
 def test_what_can_be_theirs_is_asked_and_what_cannot_says_why() -> None:
-    there = {
+    there: dict[str, Value] = {
         "sync_binlog": 100,
         "binlog_row_image": "full",
         "sync_relay_log@b": 1,
