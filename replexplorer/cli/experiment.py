@@ -108,11 +108,11 @@ def _shipped_lessons() -> Mapping[str, Lesson]:
 
 
 def named(doing: Doing, name: str) -> Any:
-    """The lab, the drill or the texts of the preset of this name, for a lesson; raises UsageError."""
+    """The lab, the drill or the preset of this name, for a lesson; raises UsageError."""
     if doing is Doing.PRESET:
-        from replexplorer.formats.scenes import scene_texts
+        from replexplorer.formats.scenes import find_scene
 
-        return scene_texts(name)
+        return find_scene(name)
     return (LABS if doing is Doing.LAB else DRILLS).named(name)
 
 

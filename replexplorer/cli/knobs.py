@@ -13,14 +13,15 @@ from replexplorer.cli.render import render_knobs, render_set
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import MissingPiece, NoSuchStack, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import addressed, find
+from replexplorer.core.preset import Preset
 from replexplorer.core.text import table
 from replexplorer.core.topology import is_pair
 from replexplorer.formats import paths
-from replexplorer.formats.scenes import Scene, find_scene, load_scenes, own_file, save_scene, scene_keys
+from replexplorer.formats.scenes import find_scene, load_scenes, own_file, save_scene, scene_keys
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-    from replexplorer.core.saved_data import SavedData
+    from replexplorer.core.preset import SavedData
     from replexplorer.engine.outcome import SetResult
     from replexplorer.engine.session import Session
 
@@ -140,7 +141,7 @@ async def save(call: Call) -> int:
     knobs = scene_keys({name: view.requested for name, view in views.items()})
     if named:
         knobs = {key: value for key, value in knobs.items() if find(key.partition("@")[0]).key in named}
-    scene = Scene(args.name, args.title, "user", file, knobs, not named, args.data)
+    scene = Preset(args.name, args.title, "user", file, knobs, not named, args.data)
     replaced = save_scene(scene)
     what = ", ".join(knobs) if len(knobs) <= _MOST_NAMED else f"{len(knobs)} knobs"
     console.narrate(f"{'replaced' if replaced else 'saved'} {file}: {what}")
@@ -157,28 +158,21 @@ async def remove(call: Call) -> int:
         async with attached(call, "preset remove", look=False) as session:
             had = await session.console.saved.forget(name)
     if not had:
-        find_scene(name, file.parent)
+        find_scene(name)
     file.unlink(missing_ok=True)
     call.console.narrate(f"removed the preset {name}{' and its rows' if had else ''}")
     return 0
 
 
 async def apply_scene(call: Call) -> int:
-    """Set the knobs of a scene, or return to it where it is whole; what cannot be is said with its file."""
-    args = call.args
-    scene = find_scene(args.name, paths.scenes_directory())
+    """Set the knobs of a preset, or return to it where it is whole; what cannot be is said with its file."""
+    args, report = call.args, call.console.progress
+    preset = find_scene(args.name)
 
     async def change(session: Session) -> SetResult:
-        console = session.console
-        if scene.data and not args.dry_run:
-            done = await console.restore_data(args.name, call.console.progress, args.force)
+        done = await session.console.apply(preset, report, dry_run=args.dry_run, anyway=args.force)
+        if preset.data and not args.dry_run:
             call.console.narrate(f"the rows of all nodes are those of {args.name} again")
-            return done
-        try:
-            if scene.whole and not args.dry_run:
-                return await console.return_to([*map(console.parse, scene.assignments())], args.force)
-            return await _set(session, scene.assignments(), call)
-        except UsageError as error:
-            raise UsageError(f"{scene.file}: {error.message}", error.hint) from None
+        return done
 
     return await _turn(call, "preset apply", change)

@@ -19,7 +19,7 @@ from replexplorer.core.experiment.lesson import Answered, Lesson, LessonResult, 
 from replexplorer.formats import paths
 from replexplorer.formats.documents import plain
 from replexplorer.formats.files import keep_record, whole_file
-from replexplorer.formats.scenes import scene_texts
+from replexplorer.formats.scenes import find_scene
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def lesson_run(
         lesson,
         session.console,
         experiments=named,
-        presets=scene_texts,
+        presets=find_scene,
         share=lambda state: keep_record(file, {**plain(state), "pid": os.getpid()}),
         watch=watch,
         clock=session.outside.clock,

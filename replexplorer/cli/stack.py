@@ -40,6 +40,8 @@ async def up(call: Call) -> int:
         from replexplorer.cli.like import make_like, theirs_of
 
         theirs = await theirs_of(call)
+    elif args.replica:
+        raise UsageError("--replica goes with --like", "`--replicas N` says how many this stack has")
     wanted = UpOptions(
         replicas=args.replicas if args.nodes is None else args.nodes - 1,
         image=args.image,

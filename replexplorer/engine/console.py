@@ -15,8 +15,8 @@ from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import Assignment, Desired, KnobName, desired_of
+from replexplorer.core.preset import Preset, SavedData
 from replexplorer.core.role_change import RoleChange
-from replexplorer.core.saved_data import SavedData
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.engine.experiment.restore_guard import finish_killed
 from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
@@ -120,12 +120,22 @@ class Console:
             self._undo.append(before)
             raise
 
-    async def return_to(self, assignments: Sequence[Assignment], anyway: bool = False) -> SetResult:
-        """All that a whole preset has, after all faults are cleared."""
-        if not anyway:
-            await self._turns.refuse_under_experiment()
-        await self._faults.clear()
-        return await self._change(desired_of(assignments), anyway=anyway)
+    async def apply(
+        self, preset: Preset, report: Reporter = _silent, *, dry_run: bool = False, anyway: bool = False
+    ) -> SetResult:
+        """Turn the knobs of a preset; return to one that has all of them, without any fault, and to the rows
+        that were saved with it."""
+        if preset.data and not dry_run:
+            return await self.restore_data(preset.name, report, anyway)
+        try:
+            wanted = [*map(self.parse, preset.assignments())]
+        except UsageError as error:
+            raise UsageError(f"{preset.file}: {error.message}", error.hint) from None
+        if preset.whole and not dry_run:
+            if not anyway:
+                await self._turns.refuse_under_experiment()
+            await self._faults.clear()
+        return await self.set(wanted, dry_run=dry_run, anyway=anyway)
 
     async def save_data(self, name: str, report: Reporter = _silent, anyway: bool = False) -> SavedData:
         """Save the rows of all nodes and all that is requested under a preset's name; the servers are stopped

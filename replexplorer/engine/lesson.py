@@ -7,7 +7,7 @@ requested as those that somebody has typed, and what its labs and drills took th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +32,7 @@ from replexplorer.core.knobs.names import Assignment, KnobName
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.load.script import read_script
 from replexplorer.core.load.workload import WORKLOADS
+from replexplorer.core.preset import Preset
 from replexplorer.core.server.exposure import FAILURES
 from replexplorer.core.server.protection import Look, ProtectionState, unprotected_between
 from replexplorer.core.topology import SOURCE
@@ -60,12 +61,12 @@ class LessonRun:
         console: Console,
         *,
         experiments: Callable[[Doing, str], NamedExperiment],
-        presets: Callable[[str], Sequence[str]],
+        presets: Callable[[str], Preset],
         share: Callable[[LessonState], None] = lambda state: None,
         watch: Callable[[], object] = lambda: None,
         clock: Clock,
     ) -> None:
-        """`experiments` gives the lab or drill of a name, `presets` the `KEY=VALUE` texts of one. `share`
+        """`experiments` gives the lab or drill of a name, `presets` the preset. `share`
         hears where the lesson is whenever that changes, `watch` also that something else is done."""
         self.lesson = lesson
         self.at = 0
@@ -239,7 +240,7 @@ class LessonRun:
             case Doing.SET:
                 await self._set(each.settings)
             case Doing.PRESET:
-                await self._set(self._presets(what))
+                await console.apply(self._presets(what))
             case Doing.LOAD:
                 await self._set([f"{keys.CLIENTS}={what}"])
             case Doing.RESET:

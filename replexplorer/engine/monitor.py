@@ -15,8 +15,8 @@ from replexplorer.core.event import Severity
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, format_change, same_value
+from replexplorer.core.preset import DataChange
 from replexplorer.core.role_change import ChangeKind
-from replexplorer.core.saved_data import DataChange
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.server.gtid import transactions

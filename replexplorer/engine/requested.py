@@ -17,8 +17,8 @@ from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value
 from replexplorer.core.link import kept_all, moved, unkept, without
+from replexplorer.core.preset import DataChange, SavedData
 from replexplorer.core.role_change import UnderWay
-from replexplorer.core.saved_data import DataChange, SavedData
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import Roster, is_pair
 from replexplorer.core.wire import Document

@@ -40,7 +40,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import closest, one_line, printable
 from replexplorer.core.tick import Tick
 from replexplorer.formats.keymap import NAMED_KEYS, key_name
-from replexplorer.formats.scenes import scene_texts
+from replexplorer.formats.scenes import find_scene
 
 # -- what is waited for
 
@@ -367,7 +367,7 @@ def _step(word: str, rest: str) -> Step:
         case "clear" if rest:
             kind_of(rest.partition("@")[0].partition("=")[0])
         case "preset":
-            scene_texts(rest)
+            find_scene(rest)
         case "lab" | "drill" if rest.split()[1:] not in ([], ["quick"]):
             raise UsageError(f"{word} takes a name, and quick", example)
     return step

@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import replace
 from importlib import resources
-from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import Knob, KnobName, Place, Value, find, parse_value
+from replexplorer.core.preset import Preset, typed_value
 from replexplorer.core.text import closest
 from replexplorer.core.topology import is_pair
 from replexplorer.formats.files import TomlFile, whole_file
@@ -43,61 +42,29 @@ class _SceneFile(BaseModel):
     """Each value is checked by what its knob takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A named set of knobs; one with an error cannot be applied."""
-
-    name: str
-    title: str
-    origin: Literal["shipped", "user"]
-    file: Path
-    knobs: Mapping[str, Value]
-    """Written key (`rtt`, `rtt@db3`) to a value in the knob's own unit."""
-    whole: bool = False
-    """It has all knobs: a state to return to, without any fault."""
-    data: bool = False
-    """The rows of all nodes were saved with it, by a stack."""
-    data_bytes: int | None = None
-    """Of its rows; None where this stack has none."""
-    data_age_s: float | None = None
-    error: str | None = None
-
-    @property
-    def holds(self) -> str:
-        """`all knobs, 240 MB of rows 5 min old`."""
-        knobs = f"{len(self.knobs)} knob{'' if len(self.knobs) == 1 else 's'}"
-        words = "all knobs" if self.whole else knobs
-        if self.data_bytes is not None:
-            age_min = (self.data_age_s or 0) / 60
-            return f"{words}, {self.data_bytes / 1e6:,.0f} MB of rows {age_min:,.0f} min old"
-        return f"{words}, its rows are not in this stack" if self.data else words
-
-    def assignments(self) -> tuple[str, ...]:
-        """The scene as `KEY=VALUE` texts, in the file's order."""
-        return tuple(f"{key}={_typed(value)}" for key, value in self.knobs.items())
-
-
-def load_scenes(user_directory: Path) -> tuple[Scene, ...]:
+def load_scenes(user_directory: Path) -> tuple[Preset, ...]:
     """Every scene: the shipped ones first, then the user's by name; one that is broken has an error."""
     own = [file for file in toml_files(user_directory) if file.stem not in SHIPPED]
     return (*map(_shipped, SHIPPED), *map(_own, own))
 
 
-def _shipped(name: str) -> Scene:
+def _shipped(name: str) -> Preset:
     return replace(read_scene(shipped_directory() / f"{name}.toml"), origin="shipped")
 
 
-def _own(file: Path) -> Scene:
+def _own(file: Path) -> Preset:
     try:
         return read_scene(file)
     except UsageError as error:
-        return Scene(file.stem, "", "user", file, {}, error=str(error))
+        return Preset(file.stem, "", "user", file, {}, error=str(error))
 
 
-def find_scene(name: str, user_directory: Path) -> Scene:
-    """The scene of this name; raise UsageError with the nearest name, or naming file and key."""
+def find_scene(name: str, user_directory: Path | None = None) -> Preset:
+    """The preset of this name, one's own of this directory, or where presets are kept; raise UsageError with
+    the nearest name, or naming file and key."""
     if name in SHIPPED:
         return _shipped(name)
+    user_directory = user_directory or scenes_directory()
     file = user_directory / f"{name}.toml"
     if _NAME.fullmatch(name) and is_there(file):
         return read_scene(file)
@@ -108,7 +75,7 @@ def find_scene(name: str, user_directory: Path) -> Scene:
 def scene_texts(name: str) -> tuple[str, ...]:
     """A scene's `KEY=VALUE` texts, of a whole one what it turns, so that a sweep can turn others; raises
     UsageError."""
-    scene = find_scene(name, scenes_directory())
+    scene = find_scene(name)
     kept = turned(scene.knobs) if scene.whole else scene.knobs
     return replace(scene, knobs={key: scene.knobs[key] for key in scene.knobs if key in kept}).assignments()
 
@@ -127,20 +94,20 @@ def _knob(written: str) -> Knob:
     return find(written.partition("@")[0])
 
 
-def read_scene(file: Path) -> Scene:
+def read_scene(file: Path) -> Preset:
     """Read and check one scene file; raise UsageError naming the file and the first wrong key."""
     toml = TomlFile(file, "preset file")
     content = toml.read(_SceneFile)
     knobs: dict[str, Value] = {}
     for written, value in content.knobs.items():
         key, at, node = written.partition("@")
-        text = str(value).lower() if isinstance(value, bool) else _typed(value)
+        text = str(value).lower() if isinstance(value, bool) else typed_value(value)
         try:
             knob = find(key)
             knobs[f"{knob.key}{at}{node.strip()}"] = parse_value(knob, text)
         except UsageError as error:
             raise toml.wrong(("knobs", written), error.message, error.hint) from None
-    return Scene(file.stem, content.title, "user", file, knobs, content.whole, content.data)
+    return Preset(file.stem, content.title, "user", file, knobs, content.whole, content.data)
 
 
 def scene_keys(requested: Mapping[KnobName, Value]) -> dict[str, Value]:
@@ -167,7 +134,7 @@ def own_file(name: str, user_directory: Path) -> Path:
     return user_directory / f"{name}.toml"
 
 
-def save_scene(scene: Scene) -> bool:
+def save_scene(scene: Preset) -> bool:
     """Write the user's scene whole or not at all; answers whether it replaced one."""
     replaced = scene.file.exists()
     lines = [f"title = {_written(scene.title)}"]
@@ -183,11 +150,6 @@ def save_scene(scene: Scene) -> bool:
 def shipped_directory() -> Path:
     """Where the shipped scenes are: next to this module, in a wheel as in a checkout."""
     return Path(str(resources.files("replexplorer.formats"))) / "shipped_scenes"
-
-
-def _typed(value: Value) -> str:
-    """The value as a person would type it: no exponent."""
-    return f"{Decimal(repr(value)):f}" if isinstance(value, float) and isfinite(value) else str(value)
 
 
 def _written(value: Value) -> str:

@@ -36,7 +36,7 @@ from replexplorer.formats.play_script import (
     PlayScript,
     Step,
 )  # fmt: skip
-from replexplorer.formats.scenes import scene_texts
+from replexplorer.formats.scenes import find_scene
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartupScreen
@@ -438,7 +438,7 @@ class PlayApp(ExplorerApp):
             case "set":
                 await console.set(tuple(map(console.parse, rest.split())))
             case "preset":
-                await console.set(tuple(map(console.parse, scene_texts(rest))))
+                await console.apply(find_scene(rest))
             case "fault":
                 await console.inject(parse_fault(rest, tick.roster))
             case "clear":

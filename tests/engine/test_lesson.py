@@ -10,6 +10,7 @@ from replexplorer.core.experiment.lesson import Lesson, LessonQuestion, LessonSt
 from replexplorer.core.fault import parse_fault
 from replexplorer.engine.lesson import LessonRun, headless
 from replexplorer.engine.session import Session
+from replexplorer.formats.scenes import find_scene
 from tests.fakes.world import World
 
 
@@ -37,7 +38,7 @@ def run_on(session: Session, states: list[LessonState]) -> LessonRun:
         LESSON,
         session.console,
         experiments=lambda *_: pytest.fail("none is named"),
-        presets=lambda _: (),
+        presets=find_scene,
         share=states.append,
         clock=session.outside.clock,
     )

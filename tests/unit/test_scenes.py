@@ -14,7 +14,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.topology import SOURCE, Roster, new_roster
 from replexplorer.formats.scenes import (
     SHIPPED,
-    Scene,
+    Preset,
     find_scene,
     load_scenes,
     own_file,
@@ -46,7 +46,7 @@ def test_a_shipped_mode_is_the_published_one(tmp_path: Path) -> None:
 
 
 def test_the_four_modes_are_listed_before_the_users_own(tmp_path: Path) -> None:
-    save_scene(Scene("zoo", "", "user", tmp_path / "zoo.toml", {"rtt": 85.0}))
+    save_scene(Preset("zoo", "", "user", tmp_path / "zoo.toml", {"rtt": 85.0}))
     (tmp_path / "broken.toml").write_text("[knobs]\nrtt = 'abc'\n")
     found = load_scenes(tmp_path)
     assert [scene.name for scene in found if scene.error is None] == [*SHIPPED, "zoo"]
@@ -61,7 +61,7 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
         KnobName("semi_sync", SOURCE): "on",
     }
     knobs, file = scene_keys(requested), own_file("mine", tmp_path)
-    wrote = Scene("mine", 'with "quotes" and \\', "user", file, knobs, whole=True)
+    wrote = Preset("mine", 'with "quotes" and \\', "user", file, knobs, whole=True)
     assert not save_scene(wrote)
     scene = find_scene("mine", tmp_path)
     assert (scene, scene.holds) == (wrote, "all knobs")

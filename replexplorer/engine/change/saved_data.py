@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.link import kept_all
+from replexplorer.core.preset import DataChange, SavedData
 from replexplorer.core.role_change import BootRoles
-from replexplorer.core.saved_data import DataChange, SavedData
 from replexplorer.core.server.node_view import wholeness
 from replexplorer.engine.load import is_low
 from replexplorer.engine.outcome import SetResult
