@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -131,15 +132,17 @@ def test_a_scene_is_saved_and_applied(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("at_rest")
-def test_rows_come_back_with_a_preset_also_where_its_app_is_killed(shell: Shell) -> None:
-    shell.run("load", "workload=insert", "--duration", "2s", code=0)
+def test_rows_come_back_with_a_preset_also_where_its_app_is_killed(shell: Shell, docker_client: Any) -> None:
+    shell.run("load", "--duration", "2s", code=0)
     shell.run("preset", "save", "monday", "--data", code=0)
     had = [node.gtid_executed for node in shell.status().nodes]
     shell.run_here("set", "sync_binlog=0", "rtt=20", code=0)
-    shell.run("load", "workload=insert", "--duration", "2s", code=0)
+    shell.run("load", "--duration", "2s", code=0)
     shell.run_here("fault", "inject", "kill@db2", code=0)
     with shell.started("preset", "apply", "monday") as applying:
-        applying.until_said("copying", within_s=60)
+        labels = ["dev.replexplorer.role=restore", f"dev.replexplorer.stack={STACK}"]
+        copying = partial(docker_client.containers, filters={"label": labels})
+        applying.until(copying, "it sets rows back", within_s=60)
         applying.send_signal(signal.SIGKILL)
     assert "preset apply monday is done" in shell.run("up", code=0).stderr
     status = shell.status()
