@@ -11,10 +11,10 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
     parse_name,
 )
+from replexplorer.core.preset import Preset
 from replexplorer.core.topology import SOURCE, Roster, new_roster
 from replexplorer.formats.scenes import (
     SHIPPED,
-    Preset,
     find_scene,
     load_scenes,
     own_file,
