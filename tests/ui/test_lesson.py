@@ -75,7 +75,7 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         await app.press("enter")
         await shows(app, "LESSON distance 1/2 · ", "How many TPS?", "a answer")
         app.facade.play(TICKS[1])
-        answers = "523", "predicted", "ceiling", "619"
+        answers = "523", "89.0", "90.5", "619"
         await app.until(lambda: not any(each in app.screen_text for each in answers), "hidden")
 
         await app.press("n")
@@ -93,7 +93,7 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         await app.told("'9' is not one of the choices")
         await app.press("a", "escape", "a", "2", "enter")
         given[0].turn.release()
-        await shows(app, "✖ not so: given more, expected less, measured 11.50")
+        await shows(app, "✖ wrong: given more, expected less, measured 11.50")
         await app.press("B", "x", "B", "B")
         await shows(app, "a answer")
         await app.press("b")
