@@ -50,8 +50,8 @@ class Server:
         assert "FORCE INDEX" in statement
         self.on_look()
         bounds = [*map(int, args)]
-        first = bounds.pop(0) if "TRUE AND (" in statement else -1
-        last = bounds.pop(0) if "NOT (" in statement else 1 << 40
+        first = bounds.pop(0) if "`id` > %s" in statement else -1
+        last = bounds.pop(0) if "`id` <= %s" in statement else 1 << 40
         keys = sorted(key for key in self.values if first < key <= last)
         most = int(statement.rpartition(" LIMIT ")[2]) if " LIMIT " in statement else None
         return [{"id": key, "#": self.values[key]} for key in keys[:most]]
