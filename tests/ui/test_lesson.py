@@ -11,6 +11,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from replexplorer.cli.experiment import LABS
 from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion, LessonStep
 from replexplorer.engine.lesson import LessonRun
 from replexplorer.ui.picture import veiled
@@ -38,9 +39,7 @@ class Given(LessonRun):
     def __init__(self, watch: Callable[[], object]) -> None:
         stack = SimpleNamespace(look=AsyncMock(), load=SimpleNamespace(settings=None))
         console: Any = SimpleNamespace(stack=stack, toggle_load=AsyncMock())
-        super().__init__(
-            LESSON, console, experiments=Mock(), presets=Mock(), watch=watch, clock=VirtualClock()
-        )
+        super().__init__(LESSON, console, named=Mock(), watch=watch, clock=VirtualClock())
         self.turn, self.restored = asyncio.Semaphore(0), 0
 
     async def begin(self) -> None:
@@ -69,7 +68,7 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         given.append(Given(watch))
         return nullcontext(given[0])
 
-    async with bench(TICKS[0], size=size, lessons=(LESSON,), give=give) as app:
+    async with bench(TICKS[0], size=size, experiments=(LESSON, *LABS.shipped().values()), give=give) as app:
         await app.press("o")
         await shows(app, "▸ distance")
         await app.press("enter")
@@ -93,7 +92,7 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         await app.told("'9' is not one of the choices")
         await app.press("a", "escape", "a", "2", "enter")
         given[0].turn.release()
-        await shows(app, "✖ not so: given more, expected less, measured 11.50")
+        await shows(app, "✖ wrong: given more, expected less, measured 11.50")
         await app.press("B", "x", "B", "B")
         await shows(app, "a answer")
         await app.press("b")
