@@ -87,10 +87,14 @@ def _files_of(file: Path) -> list[Path]:
 def is_being_written(file: Path) -> bool:
     """Whether a session file was not closed yet and the process in its name is alive."""
     pid = file.stem.rpartition("-")[2]
-    if not (pid.isascii() and pid.isdecimal() and int(pid)) or not _files_of(file)[1].exists():
-        return False
+    is_pid = pid.isascii() and pid.isdecimal() and int(pid)
+    return bool(is_pid) and _files_of(file)[1].exists() and is_alive(int(pid))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this number runs, whoever's it is."""
     try:
-        os.kill(int(pid), 0)  # sends nothing
+        os.kill(pid, 0)  # sends nothing
     except PermissionError:
         return True
     except (OSError, OverflowError):

@@ -396,12 +396,9 @@ def _words(what: str, prefix: str) -> list[str]:
             from replexplorer.core.fault import KINDS
 
             return [kind.key for kind in KINDS]
-        case "lab NAME":
-            return names(paths.shipped_labs(), paths.labs_directory())
-        case "drill NAME":
-            return names(paths.shipped_drills(), paths.drills_directory())
-        case "lesson NAME":
-            return names(paths.shipped_lessons(), paths.lessons_directory())
+        case "lab NAME" | "drill NAME" | "lesson NAME":
+            kind = what.partition(" ")[0]
+            return names(paths.shipped_experiments(kind), paths.experiments_directory(kind))
         case "preset NAME":
             from replexplorer.formats.scenes import SHIPPED
 

@@ -21,6 +21,7 @@ from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.core.experiment.experiment import NamedExperiment
     from replexplorer.core.experiment.lesson import Lesson
     from replexplorer.core.experiment.sweep_result import Swept
     from replexplorer.engine.view import View
@@ -75,9 +76,11 @@ def crashed(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
 def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
     """A session on the configured stack, which brings it up when it is started, and how to show it, with all
     labs and drills; raises MissingPiece where Docker does not answer, before any screen is taken."""
+    from replexplorer.cli.experiment import DRILLS, LABS, LESSONS
     from replexplorer.cli.lesson import lesson_run
+    from replexplorer.core.experiment.matrix import Matrix
 
-    settings, values = with_experiments(settings_of(call)), call.values
+    settings, values = settings_of(call), call.values
     up = asyncio.run(to_make(values, UpOptions()))
     stack = provider_of(values, hosts=up.hosts)
     asyncio.run(runs(values))
@@ -92,30 +95,19 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
         on_quit=values.on_quit,
         heartbeat=True,
     )
+    experiments, unused = list[NamedExperiment](), list[str]()
+    for files, more in ((LESSONS, ()), (LABS, ()), (DRILLS, (Matrix(),))):
+        own, failed = files.own()
+        experiments += [*files.shipped().values(), *more, *(each for each, _ in own)]
+        unused += [f"{files.kind} {error} (not used)" for _, error in failed]
     settings = replace(
         settings,
+        experiments=tuple(experiments),
+        notices=(*settings.notices, *unused),
         give=lambda lesson, watch: lesson_run(call, lesson, session, watch),
         learn=partial(learn, session),
     )
     return session, settings
-
-
-def with_experiments(settings: Settings) -> Settings:
-    """The dashboard's settings with all lessons, labs and drills, and a notice of each that cannot be
-    used."""
-    from replexplorer.cli.experiment import DRILLS, LABS, LESSONS
-    from replexplorer.core.experiment.matrix import Matrix
-
-    lessons, labs, drills = LESSONS.own(), LABS.own(), DRILLS.own()
-    failed = {"lesson": lessons[1], "lab": labs[1], "drill": drills[1]}
-    unused = [f"{kind} {error} (not used)" for kind, found in failed.items() for _, error in found]
-    return replace(
-        settings,
-        lessons=(*LESSONS.shipped().values(), *(lesson for lesson, _ in lessons[0])),
-        labs=(*LABS.shipped().values(), *(lab for lab, _ in labs[0])),
-        drills=(*DRILLS.shipped().values(), Matrix(), *(drill for drill, _ in drills[0])),
-        notices=(*settings.notices, *unused),
-    )
 
 
 def settings_of(call: Call) -> Settings:

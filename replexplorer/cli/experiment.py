@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.drill import Doing, Drill
+from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.lab import Lab, Play
 from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.system import DEFAULT
@@ -39,10 +39,13 @@ class ExperimentFiles(Generic[E]):
     """`lab`, `drill` or `lesson`."""
     shipped: Callable[[], Mapping[str, E]]
     """Those that ship, by name, in the order in which they are listed."""
-    directory: Callable[[], Path]
-    """Where the user's own are."""
     read: Callable[[Path], E]
     """Reads a file; raises UsageError naming file, line and key."""
+
+    @property
+    def own_files(self) -> Sequence[Path]:
+        """The user's own."""
+        return paths.toml_files(paths.experiments_directory(self.kind))
 
     def named(self, name: str) -> E:
         """One that ships, one of the user's directory, or a file; raises UsageError."""
@@ -51,7 +54,7 @@ class ExperimentFiles(Generic[E]):
         if file is not None:
             return self.read(file)
         if name not in shipped:
-            known = [*shipped, *(each.stem for each in paths.toml_files(self.directory()))]
+            known = [*shipped, *(each.stem for each in self.own_files)]
             raise UsageError(
                 f"unknown {self.kind} '{name}'", closest(name, known) or f"there is {', '.join(known)}"
             )
@@ -63,12 +66,12 @@ class ExperimentFiles(Generic[E]):
             return expanded(name)
         if name in self.shipped():
             return None
-        return {file.stem: file for file in paths.toml_files(self.directory())}.get(name)
+        return {file.stem: file for file in self.own_files}.get(name)
 
     def own(self) -> tuple[list[tuple[E, Path]], list[tuple[Path, UsageError]]]:
         """The user's own with their files, and those that cannot be used with what is wrong."""
         found, failed = [], []
-        for file in paths.toml_files(self.directory()):
+        for file in self.own_files:
             try:
                 if file.stem in self.shipped():
                     raise UsageError(
@@ -82,7 +85,7 @@ class ExperimentFiles(Generic[E]):
 
 @cache
 def _shipped_labs() -> Mapping[str, Lab]:
-    files = {file.stem: file for file in paths.toml_files(paths.shipped_labs())}
+    files = {file.stem: file for file in paths.toml_files(paths.shipped_experiments("lab"))}
     return {name: read_lab(files[name], _script) for name in dict.fromkeys([*_LABS_IN_ORDER, *files])}
 
 
@@ -97,32 +100,27 @@ def _script(name: str) -> Play:
     return play
 
 
-@cache
-def _shipped_drills() -> Mapping[str, Drill]:
-    return {file.stem: read_drill(file) for file in paths.toml_files(paths.shipped_drills())}
+def _shipped(kind: str, read: Callable[[Path], E]) -> Callable[[], Mapping[str, E]]:
+    return cache(
+        lambda: {file.stem: read(file) for file in paths.toml_files(paths.shipped_experiments(kind))}
+    )
 
 
-@cache
-def _shipped_lessons() -> Mapping[str, Lesson]:
-    return {file.stem: _lesson(file) for file in paths.toml_files(paths.shipped_lessons())}
+def named(kind: str, name: str) -> Any:
+    """The lesson, the lab, the drill or the preset of this name; raises UsageError."""
+    from replexplorer.formats.scenes import find_scene
 
-
-def named(doing: Doing, name: str) -> Any:
-    """The lab, the drill or the preset of this name, for a lesson; raises UsageError."""
-    if doing is Doing.PRESET:
-        from replexplorer.formats.scenes import find_scene
-
-        return find_scene(name)
-    return (LABS if doing is Doing.LAB else DRILLS).named(name)
+    known = {files.kind: files.named for files in (LESSONS, LABS, DRILLS)}
+    return known.get(kind, find_scene)(name)
 
 
 def _lesson(file: Path) -> Lesson:
     return read_lesson(file, named)
 
 
-LABS: Final = ExperimentFiles("lab", _shipped_labs, lambda: paths.labs_directory(), read_lab)
-DRILLS: Final = ExperimentFiles("drill", _shipped_drills, lambda: paths.drills_directory(), read_drill)
-LESSONS: Final = ExperimentFiles("lesson", _shipped_lessons, lambda: paths.lessons_directory(), _lesson)
+LABS: Final = ExperimentFiles("lab", _shipped_labs, read_lab)
+DRILLS: Final = ExperimentFiles("drill", _shipped("drill", read_drill), read_drill)
+LESSONS: Final = ExperimentFiles("lesson", _shipped("lesson", _lesson), _lesson)
 Files = ExperimentFiles[Lab] | ExperimentFiles[Drill] | ExperimentFiles[Lesson]
 
 

@@ -16,7 +16,6 @@ from replexplorer.core.knobs.names import addressed, find
 from replexplorer.core.preset import Preset
 from replexplorer.core.text import table
 from replexplorer.core.topology import is_pair
-from replexplorer.formats import paths
 from replexplorer.formats.scenes import find_scene, load_scenes, own_file, save_scene, scene_keys
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ async def list_scenes(call: Call) -> int:
         async with attached(call, "preset list", look=False) as session:
             saved = await session.console.saved.by_preset()
     found = []
-    for scene in load_scenes(paths.scenes_directory()):
+    for scene in load_scenes():
         rows = saved.get(scene.name)
         if rows is not None and scene.data:
             scene = replace(scene, data_bytes=rows.bytes, data_age_s=time.time() - rows.saved_s)
@@ -126,7 +125,7 @@ async def save(call: Call) -> int:
     named = {find(key).key for key in args.keys}
     if named and args.data:
         raise UsageError("--data keeps all knobs with the rows", "leave the keys out")
-    file = own_file(args.name, paths.scenes_directory())
+    file = own_file(args.name)
     async with attached(call, "preset save") as session:
         views, faults = session.knobs(), session.state.faults
         if faults and not named:
@@ -153,7 +152,7 @@ async def save(call: Call) -> int:
 async def remove(call: Call) -> int:
     """A preset of the user's, with the rows that this stack has of it."""
     name, had = call.args.name, False
-    file = own_file(name, paths.scenes_directory())
+    file = own_file(name)
     with suppress(NoSuchStack):
         async with attached(call, "preset remove", look=False) as session:
             had = await session.console.saved.forget(name)

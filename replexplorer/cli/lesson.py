@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from replexplorer.adapters.recording import is_alive
 from replexplorer.cli.entry import is_served
 from replexplorer.cli.experiment import LESSONS, named
 from replexplorer.core.errors import StackUnavailable, UsageError
@@ -19,7 +20,6 @@ from replexplorer.core.experiment.lesson import Answered, Lesson, LessonResult, 
 from replexplorer.formats import paths
 from replexplorer.formats.documents import plain
 from replexplorer.formats.files import keep_record, whole_file
-from replexplorer.formats.scenes import find_scene
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,15 +40,16 @@ def lesson_run(
     from replexplorer.engine.lesson import LessonRun
 
     file = paths.lesson_state(call.values.stack)
-    run = LessonRun(
-        lesson,
-        session.console,
-        experiments=named,
-        presets=find_scene,
-        share=lambda state: keep_record(file, {**plain(state), "pid": os.getpid()}),
-        watch=watch,
-        clock=session.outside.clock,
-    )
+    kept: LessonState | None = None
+
+    def moved() -> None:
+        nonlocal kept
+        if kept != run.state:
+            kept = run.state
+            keep_record(file, {**plain(kept), "pid": os.getpid()})
+        watch()
+
+    run = LessonRun(lesson, session.console, named=named, watch=moved, clock=session.outside.clock)
     try:
         yield run
     finally:
@@ -138,7 +139,7 @@ async def notes(call: Call) -> int:
 def state_of(stack: str) -> LessonState | None:
     """Where the lesson is that is given on a stack; None where none is."""
     found = _record(paths.lesson_state(stack))
-    if found is None or not _lives(found.pop("pid")):
+    if found is None or not is_alive(found.pop("pid")):
         return None
     answers = tuple(Answered(**each) for each in found.pop("answers"))
     return LessonState(**found, answers=answers)
@@ -150,14 +151,3 @@ def _record(file: Path) -> dict[str, Any] | None:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError):
         return None
-
-
-def _lives(pid: int) -> bool:
-    """Whether this process is there; who was killed leaves its record."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from replexplorer.cli.attach import attached_session, captured, known_login
 from replexplorer.cli.wiring import runs
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs.names import Assignment, format_value
+from replexplorer.core.knobs.names import Assignment, Value, format_value
 from replexplorer.core.like import Likeness, Theirs, rows_of
 from replexplorer.core.text import command, table
 from replexplorer.engine.like import read_theirs
@@ -69,7 +69,10 @@ async def make_like(call: Call, session: Session, theirs: Theirs) -> int:
     def text() -> str:
         """Settings that are theirs and what a stack has by itself are counted alone."""
         told = [row for row in found if row.why or not row.name or row.theirs != row.name.knob.default]
-        lines = [(row.setting, *_written(row), row.sure, row.why) for row in told]
+        lines = [
+            (row.setting, _written(row, row.theirs), _written(row, row.here), row.sure, row.why)
+            for row in told
+        ]
         headings = ("SETTING", place.upper(), session.name.upper(), "HOW SURE", "")
         written = table(lines, headings, fold=4, columns=console.columns)
         return f"{written}\n{len(found) - len(told)} more settings are the same, and the default"
@@ -77,13 +80,8 @@ async def make_like(call: Call, session: Session, theirs: Theirs) -> int:
     return console.deliver(found, text)
 
 
-def _written(row: Likeness) -> list[str]:
-    """Theirs and here, for people."""
-    return [
-        "-"
-        if value is None
-        else str(value)
-        if row.name is None
-        else format_value(row.name.knob, round(value, 2) if isinstance(value, float) else value)
-        for value in (row.theirs, row.here)
-    ]
+def _written(row: Likeness, value: Value | None) -> str:
+    """Theirs or here, for people."""
+    if value is None or row.name is None:
+        return "-" if value is None else str(value)
+    return format_value(row.name.knob, round(value, 2) if isinstance(value, float) else value)

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from replexplorer.adapters.recording import SessionReader
+from replexplorer.cli.experiment import named
 from replexplorer.cli.recordings import file_beside, file_of
 from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.matrix import MATRIX, Matrix
 from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import expanded
 from replexplorer.formats.play_script import (
@@ -51,18 +53,14 @@ def play(call: Call) -> int:
     """Check the whole script, then perform it, or no more with `--check`; raises what ended it early."""
     args = call.args
     file = expanded(args.script)
-    script = read_play(read_text(file, "play", LARGEST_PLAY_BYTES), str(file))
+    script = read_play(read_text(file, "play", LARGEST_PLAY_BYTES), str(file), _named)
     if (line := script.unfit(live=args.over is None)) is not None:
         why, hint = "live servers have no end", "wait for something else, or play --over FILE"
         if args.over is not None:
             why, hint = "a recording cannot be changed", "leave the line out, or play without --over"
         raise UsageError(f"{file}, line {line.number}: `{line.text}`: {why}", hint)
+    found = PlayJson(script=script.file, title=script.title, over=args.over, cast=args.cast, svg=args.svg)
     if args.check:
-        from replexplorer.cli.dashboard import settings_of, with_experiments
-        from replexplorer.ui.play import check_names
-
-        check_names(script, with_experiments(settings_of(call)))
-        found = PlayJson(script=script.file, title=script.title, over=args.over)
         return call.console.deliver(found, lambda: f"{file}: OK, {len(script.lines)} lines")
     in_terminal = sys.stdout.isatty() and sys.stdin.isatty()
     is_shown = in_terminal and not (args.headless or args.json or args.cast or args.svg)
@@ -94,17 +92,14 @@ def play(call: Call) -> int:
     for file in filter(None, (args.cast, args.svg)):
         call.console.narrate(f"written to {file}")
     if args.json:
-        call.console.document(
-            PlayJson(
-                script=script.file,
-                title=script.title,
-                over=args.over,
-                lines=played.lines,
-                cast=args.cast,
-                svg=args.svg,
-            )
-        )
+        found.lines = played.lines
+        call.console.document(found)
     return 0
+
+
+def _named(kind: str, name: str) -> Any:
+    """The lesson, lab, drill or matrix of drills of this name; raises UsageError."""
+    return Matrix() if name == MATRIX else named(kind, name)
 
 
 def perform(

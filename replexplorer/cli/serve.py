@@ -15,7 +15,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -175,20 +175,15 @@ def _stack(call: Call, student: str) -> str:
     return f"{name}-{student}"
 
 
-async def _students(call: Call) -> list[str]:
-    """Who has a stack, in order; raises StackUnavailable where nobody has."""
+async def _students(call: Call) -> dict[str, str]:
+    """Who has a stack, in order, with its name; raises StackUnavailable where nobody has one."""
     prefix = _stack(call, "")
     found = [name.removeprefix(prefix) for name in await stack_names() if name.startswith(prefix)]
     if not found:
         raise StackUnavailable(
             f"no class '{call.args.class_name}'", "`replexplorer classroom up --students N` makes one"
         )
-    return sorted(found, key=lambda name: (len(name), name))
-
-
-async def _stacks(call: Call) -> dict[str, str]:
-    """Each student with the stack; raises StackUnavailable where nobody has one."""
-    return {student: _stack(call, student) for student in await _students(call)}
+    return {name: prefix + name for name in sorted(found, key=lambda name: (len(name), name))}
 
 
 async def _ran(call: Call, student: str, words: Sequence[str]) -> StudentOutcome:
@@ -227,7 +222,7 @@ async def _ran(call: Call, student: str, words: Sequence[str]) -> StudentOutcome
 
 
 async def _for_all(
-    call: Call, students: Sequence[str], words: Sequence[str], summary: str, at_once: int | None = None
+    call: Call, students: Collection[str], words: Sequence[str], summary: str, at_once: int | None = None
 ) -> ClassOutcome:
     """Run a verb for each of these students, a few at once, and print what came of it."""
     slots, done, console = asyncio.Semaphore(at_once or call.args.at_once), 0, call.console
@@ -278,7 +273,7 @@ async def class_down(call: Call) -> int:
     try:
         students = await _students(call)
     except StackUnavailable:
-        students = []
+        students = {}
     words = ["down", *(["--yes"] if call.args.yes else [])]
     code = (await _for_all(call, students, words, "stacks are removed")).exit_code
     if code == 0:
@@ -309,7 +304,7 @@ async def class_status(call: Call) -> int:
     args, console = call.args, call.console
     if args.watch and console.json:
         raise UsageError("--watch prints no JSON document", "leave one of them out")
-    async with watched(call, await _stacks(call)) as look:
+    async with watched(call, await _students(call)) as look:
         while args.watch:
             console.redraw((await look()).text(console.columns))
             await asyncio.sleep(_LOOK_EVERY_S)
@@ -324,7 +319,7 @@ async def class_serve(call: Call) -> int:
     from replexplorer.web.gate import Gate, is_loopback, read_password
     from replexplorer.web.server import DashboardServer, table_page
 
-    loopback, stacks = is_loopback(call.args.host), await _stacks(call)
+    loopback, stacks = is_loopback(call.args.host), await _students(call)
     directory, file = class_directory(call.args.class_name), _lesson_file(call)
     lesson = file.read_text(encoding="utf-8").strip() if file.exists() else ""
     async with AsyncExitStack() as opened:

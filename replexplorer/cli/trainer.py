@@ -18,8 +18,6 @@ from replexplorer.core.tick import Tick
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
-AWAY: Final = "away"
-"""The state of a stack that does not answer."""
 HEADS: Final = ("student", "state", "protection", "TPS", "lag s", "load", "lesson", "answers")
 _AGAIN_S: Final = 2.0
 """Between two tries to reach a stack that is away."""
@@ -97,7 +95,8 @@ async def watched(call: Call, stacks: Mapping[str, str]) -> AsyncIterator[Callab
             try:
                 await spectator.start(lambda *_: None)
                 async for tick in spectator.ticks():
-                    if tick.load is not None and (tick.load.tps is not None or not tick.viewer):
+                    rates = tick.load is not None and tick.load.tps is not None
+                    if rates or not tick.viewer or tick.state in ("partial", "down"):  # else one comes
                         take(stack, tick)
             except Exception as error:  # whatever it is, the others are still looked at
                 take(stack, str(error) or type(error).__name__)
@@ -123,7 +122,7 @@ async def watched(call: Call, stacks: Mapping[str, str]) -> AsyncIterator[Callab
 
 def _seen(student: str, stack: str, found: Tick | str) -> StudentSeen:
     if isinstance(found, str):
-        return StudentSeen(student=student, stack=stack, state=AWAY, problem=found)
+        return StudentSeen(student=student, stack=stack, state="away", problem=found)
     lag_ms = None if found.truth is None else found.truth.lag_ms
     return StudentSeen(
         student=student,

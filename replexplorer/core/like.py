@@ -28,7 +28,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import LinkView
 from replexplorer.core.load.captured import CapturedWorkload
 from replexplorer.core.load.pacing import CLOSED, OPEN
-from replexplorer.core.server.counters import CommitSample, Rates, Source, Total, growth
+from replexplorer.core.server.counters import CommitSample, Source, Total, growth
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.topology import MOST_REPLICAS
 
@@ -37,9 +37,6 @@ _LEAST: Final = 10
 _AT_WORK: Final = 0.33
 """Share of the time that a session's statements take from which on it hardly pauses between them: what it
 sends depends on the answers, as in a closed loop."""
-_CROWDED: Final = 0.5
-"""Share of the time in which a commit waits for its acknowledgement: from there on commits queue, and a wait
-that begins late is shorter than a round trip."""
 _KINDS: Final = {
     "redo": (Source.REDO_FSYNC, keys.FSYNC_DELAY_REDO),
     "binlog": (Source.BINLOG_FSYNC, keys.FSYNC_DELAY),
@@ -126,16 +123,13 @@ class Theirs:
 # -- reading
 
 
-def round_trip(
-    source: Sequence[ClockLook], replica: Sequence[ClockLook], held_ms: float, rates: Rates | None
-) -> Figure:
+def round_trip(source: Sequence[ClockLook], replica: Sequence[ClockLook], held_ms: float) -> Figure:
     """The round trip between two servers that can both be asked from here, by the best that there is.
 
     Transactions carry the source's time, and a replica notes when each arrived: what the two clocks are
     apart is known from asking both, and `held_ms` is what the source keeps a commit's events back for after
     it wrote the time (its binlog's fsync and group delay). The fastest of both is what did not queue. Else
-    the wait for acknowledgements (`rates`, of a source with this one replica), else how far both are from
-    here.
+    how far both are from here.
     """
     if not source or not replica:
         return Figure(None, Sure.UNKNOWN, "it did not answer")
@@ -150,10 +144,6 @@ def round_trip(
         return Figure(
             round(2 * max(0.0, ms), 2), Sure.ESTIMATED, f"{why} {one_ms + other_ms:.1f} ms off in it"
         )
-    waits, ack_ms = (rates.ack_waits or 0, rates.ack_wait_ms or 0.0) if rates else (0, 0.0)
-    if rates and 0 < waits * ack_ms < 1000 * _CROWDED * rates.duration_s:
-        why = f"mean of {waits} waits for an acknowledgement, the relay log's write included"
-        return Figure(round(ack_ms, 2), Sure.ESTIMATED, why)
     why = f"{abs(one_ms - other_ms):.1f} to {one_ms + other_ms:.1f} ms by the way from here to both:"
     return Figure(round(max(one_ms, other_ms), 2), Sure.ESTIMATED, f"{why} hardly any transaction came")
 

@@ -19,7 +19,6 @@ from replexplorer.core.experiment.drill_result import figures_of as figures_of_d
 from replexplorer.core.experiment.experiment import (
     ExperimentProgress,
     ExperimentResult,
-    NamedExperiment,
     Watch,
 )
 from replexplorer.core.experiment.lab import LabResult, Length, Phase
@@ -32,7 +31,6 @@ from replexplorer.core.knobs.names import Assignment, KnobName
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.load.script import read_script
 from replexplorer.core.load.workload import WORKLOADS
-from replexplorer.core.preset import Preset
 from replexplorer.core.server.exposure import FAILURES
 from replexplorer.core.server.protection import Look, ProtectionState, unprotected_between
 from replexplorer.core.topology import SOURCE
@@ -60,14 +58,12 @@ class LessonRun:
         lesson: Lesson,
         console: Console,
         *,
-        experiments: Callable[[Doing, str], NamedExperiment],
-        presets: Callable[[str], Preset],
-        share: Callable[[LessonState], None] = lambda state: None,
+        named: Callable[[str, str], Any],
         watch: Callable[[], object] = lambda: None,
         clock: Clock,
     ) -> None:
-        """`experiments` gives the lab or drill of a name, `presets` the preset. `share`
-        hears where the lesson is whenever that changes, `watch` also that something else is done."""
+        """`named` gives the `lab`, `drill` or `preset` of a name. `watch` is called whenever `state` or what
+        is done may have changed."""
         self.lesson = lesson
         self.at = 0
         """The index of the step."""
@@ -79,8 +75,7 @@ class LessonRun:
         self.figures: dict[str, float] = {}
         """All that was measured, `STEP.FIGURE`."""
         self._console, self._clock = console, clock
-        self._experiments, self._presets = experiments, presets
-        self._share, self.watch = share, watch
+        self._named, self.watch = named, watch
         self._began_wall_s = clock.wall()
         self._starts: list[Snapshot] = []
         """What was so at the beginning of the steps up to this one."""
@@ -172,7 +167,6 @@ class LessonRun:
         given = None if given is None else ask.read(given)
         with self._working(step.name):
             self.is_open = False
-            self._share(self.state)
             try:
                 found = await self._do(step)
             except BaseException:
@@ -201,7 +195,6 @@ class LessonRun:
             yield
         finally:
             self._say("")
-            self._share(self.state)
 
     def _say(self, text: str, done: float | None = None) -> None:
         self.busy = text
@@ -216,7 +209,7 @@ class LessonRun:
         later = {each.name for each in self.lesson.steps[at:]}
         self.answers[:] = [each for each in self.answers if each.step not in later]
         self.is_open = self.step.ask is not None
-        self._share(self.state)
+        self.watch()
         if not self.is_open:
             await self._do(self.step)
 
@@ -240,7 +233,7 @@ class LessonRun:
             case Doing.SET:
                 await self._set(each.settings)
             case Doing.PRESET:
-                await console.apply(self._presets(what))
+                await console.apply(self._named(each.doing, what))
             case Doing.LOAD:
                 await self._set([f"{keys.CLIENTS}={what}"])
             case Doing.RESET:
@@ -289,10 +282,10 @@ class LessonRun:
     async def _experiment(self, each: DrillStep) -> Mapping[str, float]:
         """Run a lab or a drill; answers its figures, of a lab `PHASE.FIGURE`. Raises StackUnavailable where
         it was aborted."""
-        found = self._experiments(each.doing, each.what)
+        found = self._named(each.doing, each.what)
         if isinstance(found, Drill):
             found = found.with_settings(each.settings)
-        run = run_of(found, not each.is_full, lambda now: self._say(f"{each.text}: {now.doing}"), Conductor())
+        run = run_of(found, True, lambda now: self._say(f"{each.text}: {now.doing}"), Conductor())
         result: ExperimentResult = await self._console.run(run)
         if result.aborted is not None:
             raise StackUnavailable(result.ending, "see `replexplorer status`")
@@ -383,9 +376,10 @@ async def _drop_tables(stack: StackApi) -> None:
 async def headless(run: LessonRun, watch: Watch) -> LessonResult:
     """Go through a lesson with its own answers, each step and each answer told. What fails on the way ends it
     as aborted, and what it changed is restored in any case."""
-    aborted, unrestored = None, list[str]()
+    aborted, unrestored, moved = None, list[str](), run.watch
 
     def tell(ended: str = "") -> None:
+        moved()
         if run.busy or ended:
             watch(ExperimentProgress(run.lesson, run.at + 1, run.busy, ended=ended))
 

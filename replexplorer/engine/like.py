@@ -12,7 +12,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.like import ClockLook, Theirs, fast_fsync_ms, fsync_figures, round_trip
 from replexplorer.core.load.captured import CapturedWorkload
-from replexplorer.core.server.counters import CommitSample, rates
+from replexplorer.core.server.counters import CommitSample
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.samples import asked, sample_commits
 from replexplorer.engine.session import Session
@@ -40,7 +40,6 @@ async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) ->
                 looks[member.name].append(ClockLook(trip_s, server_s - asked_s - trip_s / 2, way_us))
             await clock.sleep(_BETWEEN_LOOKS_S)
 
-    waits = await state.look_at_source()
     looking = [asyncio.create_task(look_on(member)) for member in members]
     load, unknown = None, ""
     try:
@@ -51,7 +50,6 @@ async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) ->
         for task in looking:
             task.cancel()
         await asyncio.gather(*looking, return_exceptions=True)
-    waited = rates(waits.counters, (await state.look_at_source()).counters)
     source, *replicas = looks
     delay_us, synced_by = (
         state.effective_value(KnobName(key, SOURCE))
@@ -60,14 +58,13 @@ async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) ->
     held_ms = float(delay_us or 0) / 1000
     if synced_by == 1:  # events are sent when the binlog is synced
         held_ms += fast_fsync_ms(counted[source])
-    only = waited if len(replicas) == 1 else None
     return Theirs(
         server.title,
         "mariadb" if server.flavor == "mariadb" else "mysql",
         session.system.name,
         tuple(looks),
         session.knobs(),
-        {name: round_trip(looks[source], looks[name], held_ms, only) for name in replicas},
+        {name: round_trip(looks[source], looks[name], held_ms) for name in replicas},
         {name: fsync_figures(samples) for name, samples in counted.items()},
         load,
         unknown,

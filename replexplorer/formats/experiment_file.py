@@ -165,8 +165,6 @@ class LessonDoTable(StepTable):
     reset: Literal[True] | None = None
     lab: str | None = None
     drill: str | None = None
-    full: bool = False
-    """Of `lab` and `drill`: not the quick one."""
     settings: Knobs = Field(default={}, alias="with")
     """Of `drill`: in place of its own."""
 
@@ -473,7 +471,7 @@ def read_lesson(file: Path, named: Callable[[Doing, str], object]) -> Lesson:
         do, own = list[DrillStep](), [*PHASE_FIGURES, *LESSON_FIGURES]
         for number, each in enumerate(table.do):
             here = (*where, "do", number)
-            step = replace(_step(reader, each, here), is_full=each.full)
+            step = _step(reader, each, here)
             if step.doing in (Doing.PRESET, Doing.LAB, Doing.DRILL):
                 found = reader.at((*here, step.doing.value), named, step.doing, step.what)
                 own = [*FIGURES] if isinstance(found, Drill) else _figures_of(found, own)

@@ -57,19 +57,9 @@ def scenes_directory() -> Path:
     return config_directory() / "scenes"
 
 
-def labs_directory() -> Path:
-    """The user's own labs."""
-    return config_directory() / "labs"
-
-
-def drills_directory() -> Path:
-    """The user's own drills."""
-    return config_directory() / "drills"
-
-
-def lessons_directory() -> Path:
-    """The user's own lessons."""
-    return config_directory() / "lessons"
+def experiments_directory(kind: str) -> Path:
+    """The user's own labs, drills or lessons."""
+    return config_directory() / f"{kind}s"
 
 
 def expanded(written: str) -> Path:
@@ -178,19 +168,9 @@ def shipped_tour() -> Path:
     return Path(str(files("replexplorer"))) / "recordings" / "tour.rxs"
 
 
-def shipped_labs() -> Path:
-    """The labs that ship inside the package."""
-    return Path(str(files("replexplorer"))) / "labs"
-
-
-def shipped_drills() -> Path:
-    """The drills that ship inside the package."""
-    return Path(str(files("replexplorer"))) / "drills"
-
-
-def shipped_lessons() -> Path:
-    """The lessons that ship inside the package."""
-    return Path(str(files("replexplorer"))) / "lessons"
+def shipped_experiments(kind: str) -> Path:
+    """The labs, drills or lessons that ship inside the package."""
+    return Path(str(files("replexplorer"))) / f"{kind}s"
 
 
 def shipped(name: str) -> Path:

@@ -273,6 +273,8 @@ class Step:
     length_s: float = 0.0
     """Of a wait, and of `within`."""
     conditions: tuple[Condition, ...] = ()
+    experiment: Any = None
+    """The lab, drill or lesson that it names."""
     number: int = 0
     """In the file, from 1; 0 of a line that is not there."""
     text: str = ""
@@ -304,8 +306,9 @@ class PlayScript:
         return next(unfit, None)
 
 
-def read_play(text: str, file: str) -> PlayScript:
-    """Read a whole play; raise UsageError naming file and line."""
+def read_play(text: str, file: str, named: Callable[[str, str], Any] = lambda *_: None) -> PlayScript:
+    """Read a whole play; `named` gives the `lab`, `drill` or `lesson` of a name. Raises UsageError naming
+    file and line."""
     title = ""
     lines: list[Step] = []
     for number, written in enumerate(text.splitlines(), 1):
@@ -320,7 +323,7 @@ def read_play(text: str, file: str) -> PlayScript:
             if word == "title":
                 title = _said(rest)
             else:
-                lines.append(replace(_step(word, rest), number=number, text=shown))
+                lines.append(replace(_step(word, rest, named), number=number, text=shown))
         except UsageError as error:
             told = f"{file}, line {number}: `{shown}`: {printable(error.message)}"
             raise UsageError(told, printable(error.hint)) from None
@@ -329,7 +332,7 @@ def read_play(text: str, file: str) -> PlayScript:
     return PlayScript(file, tuple(lines), title)
 
 
-def _step(word: str, rest: str) -> Step:
+def _step(word: str, rest: str, named: Callable[[str, str], Any]) -> Step:
     """A line, checked; raise UsageError."""
     example = f"write {_EXAMPLES.get(word)}"
     if word not in _EXAMPLES:
@@ -368,8 +371,11 @@ def _step(word: str, rest: str) -> Step:
             kind_of(rest.partition("@")[0].partition("=")[0])
         case "preset":
             find_scene(rest)
-        case "lab" | "drill" if rest.split()[1:] not in ([], ["quick"]):
-            raise UsageError(f"{word} takes a name, and quick", example)
+        case "lab" | "drill" | "lesson":
+            name, *more = rest.split()
+            if more not in ([], ["quick"]):
+                raise UsageError(f"{word} takes a name, and quick", example)
+            return replace(step, experiment=named(word, name))
     return step
 
 

@@ -42,9 +42,9 @@ class _SceneFile(BaseModel):
     """Each value is checked by what its knob takes."""
 
 
-def load_scenes(user_directory: Path) -> tuple[Preset, ...]:
+def load_scenes() -> tuple[Preset, ...]:
     """Every scene: the shipped ones first, then the user's by name; one that is broken has an error."""
-    own = [file for file in toml_files(user_directory) if file.stem not in SHIPPED]
+    own = [file for file in toml_files(scenes_directory()) if file.stem not in SHIPPED]
     return (*map(_shipped, SHIPPED), *map(_own, own))
 
 
@@ -59,16 +59,14 @@ def _own(file: Path) -> Preset:
         return Preset(file.stem, "", "user", file, {}, error=str(error))
 
 
-def find_scene(name: str, user_directory: Path | None = None) -> Preset:
-    """The preset of this name, one's own of this directory, or where presets are kept; raise UsageError with
-    the nearest name, or naming file and key."""
+def find_scene(name: str) -> Preset:
+    """The preset of this name; raise UsageError with the nearest name, or naming file and key."""
     if name in SHIPPED:
         return _shipped(name)
-    user_directory = user_directory or scenes_directory()
-    file = user_directory / f"{name}.toml"
+    file = scenes_directory() / f"{name}.toml"
     if _NAME.fullmatch(name) and is_there(file):
         return read_scene(file)
-    near = closest(name, [*SHIPPED, *(found.stem for found in toml_files(user_directory))])
+    near = closest(name, [*SHIPPED, *(found.stem for found in toml_files(scenes_directory()))])
     raise UsageError(f"unknown preset {name!r}", near or "`replexplorer preset list` shows them")
 
 
@@ -123,7 +121,7 @@ def scene_keys(requested: Mapping[KnobName, Value]) -> dict[str, Value]:
     return written
 
 
-def own_file(name: str, user_directory: Path) -> Path:
+def own_file(name: str) -> Path:
     """Where the user's scene of this name is, or is to be; raises UsageError when the name is not usable."""
     if name in SHIPPED:
         raise UsageError(f"the preset {name!r} ships with replexplorer", "choose another name")
@@ -131,7 +129,7 @@ def own_file(name: str, user_directory: Path) -> Path:
         raise UsageError(
             f"{name!r} is not a name for a preset", "use a-z, 0-9, - and _, at most 40 characters"
         )
-    return user_directory / f"{name}.toml"
+    return scenes_directory() / f"{name}.toml"
 
 
 def save_scene(scene: Preset) -> bool:

@@ -43,8 +43,7 @@ def _blocks(lesson: Lesson, answers: Mapping[str, Answered] | None) -> Iterator[
             yield ReportTable(heads, [(ask.words, blank, blank)])
         elif ask is not None:
             found = (answers or {}).get(step.name)
-            told = (None, None) if found is None else (found.expected, found.measured)
-            cells = (figure_text(each, ask.unit) for each in told)
+            cells = (figure_text(getattr(found, each, None), ask.unit) for each in ("expected", "measured"))
             heads = words("question", "expected", "measured here", "right is")
             right = "the choice that has it in its range" if ask.choices else f"within {ask.within:.0%}"
             yield ReportTable(heads, [(ask.words, *cells, right)])
@@ -54,13 +53,11 @@ def _blocks(lesson: Lesson, answers: Mapping[str, Answered] | None) -> Iterator[
 
 def command_of(step: DrillStep) -> str:
     """What does the same in a shell; of a wait that it is one."""
-    typed, what = _COMMANDS.get(step.doing), step.what
+    typed, lasts_s = _COMMANDS.get(step.doing), 0.0 if step.lasts is None else step.lasts.full_s
     if typed is None:
-        seconds = "" if step.lasts is None or step.doing is Doing.UNTIL else f" for {step.lasts.full_s:g} s"
-        return f"# {step.text}{seconds}"
-    if not what:
-        typed = typed.partition(" --")[0].rstrip()
-    quick = " --quick" if step.doing in (Doing.LAB, Doing.DRILL) and not step.is_full else ""
-    settings = " ".join(step.settings)
-    given = f" --set {settings}" if step.doing is Doing.DRILL and settings else f" {settings}".rstrip()
-    return f"replexplorer {typed}{what}{quick}{given}"
+        return f"# {step.text}{f' for {lasts_s:g} s' if step.doing is Doing.WAIT else ''}"
+    words = [typed + step.what if step.what else typed.partition(" --")[0].rstrip()]
+    words += ["--quick"] if step.doing in (Doing.LAB, Doing.DRILL) else []
+    words += [f"--for {lasts_s:g}s"] if step.doing is Doing.INJECT and lasts_s else []
+    words += ["--set"] if step.doing is Doing.DRILL and step.settings else []
+    return " ".join(("replexplorer", *words, *step.settings))

@@ -149,8 +149,7 @@ class PlayApp(ExplorerApp):
     ) -> None:
         """`size`: columns and rows without a terminal; None: in the terminal of this process. `cast` takes
         what is drawn without one, `pictures` the screen as an SVG before each caption and at the end.
-        `told` hears of each line when it has ended. Raises UsageError where a line names a lab, drill or
-        lesson that there is not."""
+        `told` hears of each line when it has ended."""
         # Keys are the default ones, so that a play is the same for everybody.
         settings = replace(settings, keymap={})
         if clock is not None:
@@ -185,7 +184,6 @@ class PlayApp(ExplorerApp):
         """Why it ended early."""
         self.left = ""
         """What was restored and what the view leaves behind."""
-        check_names(script, settings)
         if size is not None:
             self.driver_class = _CapturingDriver
             if not self.no_color:
@@ -444,14 +442,14 @@ class PlayApp(ExplorerApp):
             case "clear":
                 await console.clear(rest or None)
             case "lab" | "drill" if self._dashboard is not None:
-                experiment = named(line, self.settings)
+                experiment = line.experiment
                 control = self._dashboard.experiments
                 await asyncio.wait([control.start(experiment, quick=rest.endswith(" quick"))])
                 found = control.result_of(experiment)
                 if found is None or found.verdict != "holds":
                     raise PlayFailed(found.ending if found else f"{line.word} {rest}: ended early", "")
             case "lesson" if self.settings.give is not None:
-                with self.settings.give(named(line, self.settings), lambda: None) as run:
+                with self.settings.give(line.experiment, lambda: None) as run:
                     await self._give(run)
             case _:
                 await console.reset()
@@ -511,25 +509,3 @@ class PlayApp(ExplorerApp):
         done = await super().run_action(*action, **how)
         self._is_taken = self._is_taken or done
         return done
-
-
-def check_names(script: PlayScript, settings: Settings) -> None:
-    """Raise UsageError where a line names a lab, drill or lesson that there is not."""
-    for line in script.lines:
-        try:
-            named(line, settings)
-        except UsageError as error:
-            error.message = f"{script.file}, line {line.number}: {error.message}"
-            raise
-
-
-def named(line: Step, settings: Settings) -> Any:
-    """The lab, drill or lesson that a line names, None where it names none; raises UsageError."""
-    known = {"lab": settings.labs, "drill": settings.drills, "lesson": settings.lessons}.get(line.word)
-    if known is None:
-        return None
-    name = line.rest.partition(" ")[0]
-    for each in known:
-        if each.name == name:
-            return each
-    raise UsageError(f"no {line.word} {name}", f"see `replexplorer {line.word} list`")

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from replexplorer.core.experiment.drill import Drill
-from replexplorer.core.experiment.lab import Lab
+from replexplorer.core.experiment.experiment import NamedExperiment
 from replexplorer.core.experiment.lesson import Lesson
-from replexplorer.core.experiment.matrix import Matrix
 from replexplorer.core.experiment.sweep_result import Swept
 from replexplorer.engine.lesson import LessonRun
 from replexplorer.formats.themes import Theme
@@ -46,16 +44,12 @@ class Settings:
     """How long a lost terminal waits for the load to stop, before the process ends anyway."""
     learn: Callable[[Swept], str] | None = None
     """What a finished sweep teaches the model, in words; it may take a second."""
-    lessons: tuple[Lesson, ...] = ()
-    """Those that ship, then the user's own, listed before the labs."""
+    experiments: tuple[NamedExperiment, ...] = ()
+    """Lessons, labs and drills: of each kind those that ship, then the user's own."""
     lesson: Lesson | None = None
     """It begins at once."""
     give: Give | None = None
     """None: no lesson can be given."""
-    labs: tuple[Lab, ...] = ()
-    """Those that ship, then the user's own."""
-    drills: tuple[Drill | Matrix, ...] = ()
-    """Those that ship, the matrix and the user's own, listed after the labs."""
     visits: bool = False
     """The servers are somebody else's: what only a stack of our own can do is refused by name."""
     ends_after_s: float | None = None

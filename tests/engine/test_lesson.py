@@ -10,7 +10,6 @@ from replexplorer.core.experiment.lesson import Lesson, LessonQuestion, LessonSt
 from replexplorer.core.fault import parse_fault
 from replexplorer.engine.lesson import LessonRun, headless
 from replexplorer.engine.session import Session
-from replexplorer.formats.scenes import find_scene
 from tests.fakes.world import World
 
 
@@ -34,14 +33,14 @@ LESSON = Lesson(
 
 
 def run_on(session: Session, states: list[LessonState]) -> LessonRun:
-    return LessonRun(
+    run = LessonRun(
         LESSON,
         session.console,
-        experiments=lambda *_: pytest.fail("none is named"),
-        presets=find_scene,
-        share=states.append,
+        named=lambda *_: pytest.fail("none is named"),
+        watch=lambda: states.append(run.state),
         clock=session.outside.clock,
     )
+    return run
 
 
 def asked(session: Session) -> dict[str, object]:

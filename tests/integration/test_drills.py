@@ -45,7 +45,7 @@ async def rows_are_equal(live: LiveStack) -> bool:
 async def killed_in_the_middle(live: LiveStack, directory: Path) -> None:
     """A lossy `drill run` in a process of its own, ended by SIGKILL while the source has no power: there it
     stays until then, however slow the machine is to see it."""
-    shipped = (paths.shipped_drills() / "power-cut.toml").read_text()
+    shipped = (paths.shipped_experiments("drill") / "power-cut.toml").read_text()
     mine = directory / "mine.toml"
     mine.write_text(shipped.replace("[[step]]\nclear =", "[[step]]\nwait = 900\n[[step]]\nclear ="))
     settings = ("--quick", "--set", "innodb_flush_log_at_trx_commit=0")

@@ -182,7 +182,7 @@ async def bench(
     for tick in given:
         facade.play(tick)
     clock = ManualClock()
-    settings.setdefault("labs", tuple(LABS.shipped().values()))
+    settings.setdefault("experiments", tuple(LABS.shipped().values()))
     messages: list[Message] = []
     how = Settings(monotonic=clock, **settings)  # type: ignore[arg-type]
     async with kept.running(facade, how, size, messages, fresh=fresh) as pilot:

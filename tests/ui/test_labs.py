@@ -59,7 +59,9 @@ async def ended(app: Bench, told: str) -> None:
 
 
 async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
-    async with bench(size=(80, 24), drills=tuple(DRILLS.shipped().values())) as app:
+    async with bench(
+        size=(80, 24), experiments=(*LABS.shipped().values(), *DRILLS.shipped().values())
+    ) as app:
         await opened(app)
         listed = [str(each.prompt) for each in app.app.screen.query_one(OptionList).options]
         names = [each[2:].split()[0] for each in listed if not each.isupper()]
@@ -86,7 +88,7 @@ async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
 async def test_labs_of_ones_own_are_listed_after_ours_and_stay_in_view() -> None:
     hot = LABS.shipped()["hot-row"]
     own = tuple(replace(hot, name=f"mine-{number}", title="My own") for number in range(20))
-    async with bench(size=(80, 24), labs=own) as app:
+    async with bench(size=(80, 24), experiments=own) as app:
         await app.press("o", "end")
         await app.until(lambda: "▸ mine-19" in app.screen_text)
         assert "all are restored at the end" in " ".join(" ".join(app.whole).split())
@@ -95,8 +97,8 @@ async def test_labs_of_ones_own_are_listed_after_ours_and_stay_in_view() -> None
 
 
 async def test_what_cannot_run_on_this_stack_says_why_and_is_not_begun() -> None:
-    drills = tuple(DRILLS.shipped().values())
-    async with bench(facade=FakeFacade(), drills=drills) as app:
+    drills = (*LABS.shipped().values(), *DRILLS.shipped().values())
+    async with bench(facade=FakeFacade(), experiments=drills) as app:
         await opened(app, "member-killed")
         assert any("member-killed" in row and "needs Group Replication or Galera" in row for row in app.sheet)
         await app.press("enter", "y")
@@ -113,8 +115,8 @@ async def test_what_cannot_run_on_this_stack_says_why_and_is_not_begun() -> None
 async def test_a_drill_is_narrated_and_opened_at_its_end(
     size: tuple[int, int], snapshot: SnapshotAssertion
 ) -> None:
-    drills = tuple(DRILLS.shipped().values())
-    async with bench(size=size, facade=FakeFacade(by_turns=True), drills=drills) as app:
+    drills = (*LABS.shipped().values(), *DRILLS.shipped().values())
+    async with bench(size=size, facade=FakeFacade(by_turns=True), experiments=drills) as app:
         await opened(app, "kill-primary")
         pages = app.whole
         await started(app, "kill-primary")
@@ -131,7 +133,9 @@ async def test_a_drill_is_narrated_and_opened_at_its_end(
 async def test_the_matrix_runs_with_its_progress_and_its_table_opens_at_the_end(
     size: tuple[int, int], snapshot: SnapshotAssertion
 ) -> None:
-    async with bench(size=size, facade=FakeFacade(by_turns=True), drills=(Matrix(),)) as app:
+    async with bench(
+        size=size, facade=FakeFacade(by_turns=True), experiments=(*LABS.shipped().values(), Matrix())
+    ) as app:
         await opened(app, "matrix")
         pages = app.whole
         await started(app, "matrix")
@@ -146,7 +150,9 @@ async def test_the_matrix_runs_with_its_progress_and_its_table_opens_at_the_end(
 
 
 async def test_a_matrix_that_is_ended_by_hand_says_how_it_goes_on() -> None:
-    async with bench(facade=FakeFacade(by_turns=True), drills=(Matrix(),)) as app:
+    async with bench(
+        facade=FakeFacade(by_turns=True), experiments=(*LABS.shipped().values(), Matrix())
+    ) as app:
         await begun(app, "matrix")
         app.facade.turn()
         await app.until(lambda: "DRILL matrix 2/12" in strip(app))

@@ -11,6 +11,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from replexplorer.cli.experiment import LABS
 from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion, LessonStep
 from replexplorer.core.system import ASYNC
 from replexplorer.engine.lesson import LessonRun
@@ -40,9 +41,7 @@ class Given(LessonRun):
         seen = SimpleNamespace(system=ASYNC, nodes=(), source="db1", knobs={})
         stack = Mock(seen=seen, look=AsyncMock(return_value=seen), load=Mock(settings=None))
         self.console, self.turn = AsyncMock(stack=stack), asyncio.Semaphore(0)
-        super().__init__(
-            LESSON, self.console, experiments=Mock(), presets=Mock(), watch=watch, clock=VirtualClock()
-        )
+        super().__init__(LESSON, self.console, named=Mock(), watch=watch, clock=VirtualClock())
 
     async def _do(self, step: LessonStep) -> Mapping[str, float]:
         await self.turn.acquire()
@@ -63,7 +62,7 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         given.append(Given(watch))
         return nullcontext(given[0])
 
-    async with bench(TICKS[0], size=size, lessons=(LESSON,), give=give) as app:
+    async with bench(TICKS[0], size=size, experiments=(LESSON, *LABS.shipped().values()), give=give) as app:
         await app.press("o")
         await shows(app, "▸ distance")
         await app.press("enter")

@@ -15,7 +15,7 @@ import pyte
 import pytest
 from textual._context import active_app
 
-from replexplorer.cli.experiment import LABS
+from replexplorer.cli.experiment import named
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import Assignment
@@ -321,8 +321,9 @@ def test_a_play_that_is_quit_from_within_says_where() -> None:
 
 
 def test_a_lab_runs_by_its_name_and_one_that_does_not_hold_ends_the_play() -> None:
-    facade, settings = AnsweringFacade(), Settings(labs=tuple(LABS.shipped().values()))
-    played = PlayApp(play("lab wan-insert quick", "wait 100ms"), facade, settings, size=SIZE).perform()
+    facade = AnsweringFacade()
+    script = read_play("lab wan-insert quick\nwait 100ms", "test.play", named)
+    played = PlayApp(script, facade, Settings(), size=SIZE).perform()
     assert facade.called("lab") == [("wan-insert", True)]
     assert "line 1: `lab wan-insert quick`: lab wan-insert: deviates" in str(played.failure)
     assert played.failure is not None
@@ -353,7 +354,7 @@ def test_a_lesson_says_each_step_and_what_came_of_it() -> None:
         async def end(self) -> None:
             done.append("end")
 
-    settings: Any = Settings(lessons=(Given.lesson,), give=lambda *_: nullcontext(Given()))  # type: ignore[arg-type]
+    settings: Any = Settings(give=lambda *_: nullcontext(Given()))
     stream = io.StringIO()
     cast = CastWriter(stream, SIZE, wall_s=WALL_S)
     played = PlayApp(play("lesson short"), AnsweringFacade(), settings, size=SIZE, cast=cast).perform()

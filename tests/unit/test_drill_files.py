@@ -115,7 +115,7 @@ def test_own_drills_lie_in_the_configuration(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    directory = paths.drills_directory()
+    directory = paths.experiments_directory("drill")
     directory.mkdir(parents=True)
     for name, text in (("mine", MINE), ("kill-primary", MINE), ("broken", "title = 3")):
         (directory / f"{name}.toml").write_text(text)

@@ -128,7 +128,7 @@ def test_what_is_wrong_is_told_with_its_line(file: Path, snapshot: object) -> No
 def test_files_of_the_labs_directory_go_by_their_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(paths, "labs_directory", lambda: tmp_path)
+    monkeypatch.setattr(paths, "experiments_directory", lambda _: tmp_path)
     (tmp_path / "mine.toml").write_text(MINE)
     (tmp_path / "broken.toml").write_text("phase = 1")
     (tmp_path / "tour.toml").write_text(MINE)
@@ -151,7 +151,7 @@ def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path) -> Non
 
 
 def test_each_script_of_a_lab_that_ships_is_there() -> None:
-    files = [tomllib.loads(file.read_text()) for file in paths.toml_files(paths.shipped_labs())]
+    files = [tomllib.loads(file.read_text()) for file in paths.toml_files(paths.shipped_experiments("lab"))]
     named = {phase["script"] for file in files for phase in file["phase"] if "script" in phase}
     assert named == set(SCRIPTS)
 

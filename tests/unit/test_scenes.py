@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from replexplorer.core.knobs.names import (
     KnobName,
     defaults,
@@ -13,6 +15,7 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.preset import Preset
 from replexplorer.core.topology import SOURCE, Roster, new_roster
+from replexplorer.formats import scenes
 from replexplorer.formats.scenes import (
     SHIPPED,
     find_scene,
@@ -25,6 +28,13 @@ from replexplorer.formats.scenes import (
 )
 from tests.known import refused
 
+
+@pytest.fixture(autouse=True)
+def _own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's own are here."""
+    monkeypatch.setattr(scenes, "scenes_directory", lambda: tmp_path)
+
+
 REPLICAS = ("db2", "db3")
 
 MODES = {
@@ -35,10 +45,10 @@ MODES = {
 }
 
 
-def test_a_shipped_mode_is_the_published_one(tmp_path: Path) -> None:
+def test_a_shipped_mode_is_the_published_one() -> None:
     assert tuple(MODES) == SHIPPED
     for name, mode in MODES.items():
-        scene = find_scene(name, tmp_path)
+        scene = find_scene(name)
         assert scene.origin == "shipped"
         assert scene.title
         assert tuple(scene.knobs.values()) == mode
@@ -48,7 +58,7 @@ def test_a_shipped_mode_is_the_published_one(tmp_path: Path) -> None:
 def test_the_four_modes_are_listed_before_the_users_own(tmp_path: Path) -> None:
     save_scene(Preset("zoo", "", "user", tmp_path / "zoo.toml", {"rtt": 85.0}))
     (tmp_path / "broken.toml").write_text("[knobs]\nrtt = 'abc'\n")
-    found = load_scenes(tmp_path)
+    found = load_scenes()
     assert [scene.name for scene in found if scene.error is None] == [*SHIPPED, "zoo"]
     assert [(scene.name, str(tmp_path / "broken.toml") in scene.error) for scene in found if scene.error] == [
         ("broken", True)
@@ -60,10 +70,10 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
         KnobName("rtt", "db2"): 85.5,
         KnobName("semi_sync", SOURCE): "on",
     }
-    knobs, file = scene_keys(requested), own_file("mine", tmp_path)
+    knobs, file = scene_keys(requested), own_file("mine")
     wrote = Preset("mine", 'with "quotes" and \\', "user", file, knobs, whole=True)
     assert not save_scene(wrote)
-    scene = find_scene("mine", tmp_path)
+    scene = find_scene("mine")
     assert (scene, scene.holds) == (wrote, "all knobs")
     texts = [parse_assignment(text, new_roster(2)) for text in scene.assignments()]
     assert desired_of(texts) == requested
@@ -87,7 +97,7 @@ def test_a_scene_from_before_nodes_had_numbers_is_applied(tmp_path: Path) -> Non
         'title = "two replicas"\n[knobs]\nsync_binlog = 0\n"rtt@replica" = 85.0\n'
         '"rtt@replica2" = 5.0\n"innodb_flush_log_at_trx_commit@primary" = 2\n"sync_relay_log@replica2" = 7\n'
     )
-    scene = find_scene("old", tmp_path)
+    scene = find_scene("old")
     assert desired_of([parse_assignment(text, roster) for text in scene.assignments()]) == {
         KnobName("sync_binlog", SOURCE): 0,
         KnobName("rtt", "db1"): 85.0,
@@ -114,7 +124,7 @@ def test_a_wrong_scene_is_one_line_with_file_and_key(tmp_path: Path, snapshot: o
     told = {}
     for each in MISTAKES:
         (tmp_path / "wrong.toml").write_text(each)
-        told[each] = refused(find_scene, "wrong", tmp_path).replace(str(tmp_path), "HERE")
+        told[each] = refused(find_scene, "wrong").replace(str(tmp_path), "HERE")
     assert told == snapshot
 
 
@@ -129,14 +139,14 @@ def test_words_and_units_are_accepted_as_on_the_command_line(tmp_path: Path) -> 
     )
 
 
-def test_an_unknown_scene_gets_a_suggestion(tmp_path: Path) -> None:
-    assert "did you mean network" in refused(find_scene, "netwrok", tmp_path)
-    assert "unknown preset" in refused(find_scene, "../../etc/passwd", tmp_path)
+def test_an_unknown_scene_gets_a_suggestion() -> None:
+    assert "did you mean network" in refused(find_scene, "netwrok")
+    assert "unknown preset" in refused(find_scene, "../../etc/passwd")
 
 
-def test_an_unusable_name_is_refused(tmp_path: Path) -> None:
+def test_an_unusable_name_is_refused() -> None:
     for name in ("none", "Bad Name", "", "../up", "a" * 41):
-        assert refused(own_file, name, tmp_path / "scenes")
+        assert refused(own_file, name)
 
 
 def test_a_sweep_turns_of_a_whole_scene_what_is_not_at_its_default_on_all_replicas_where_one_has_it() -> None:

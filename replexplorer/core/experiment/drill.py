@@ -90,8 +90,6 @@ class DrillStep:
     """Of WAIT how long, of UNTIL at most how long, of INJECT for how long; None: until it is cleared."""
     shows: str = ""
     """One sentence: what to watch."""
-    is_full: bool = False
-    """Of LAB and DRILL: not the quick one."""
 
     @property
     def text(self) -> str:

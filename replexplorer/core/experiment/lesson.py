@@ -32,7 +32,6 @@ FIGURES: Final = (
 """What a question may name of a measured step besides the figures of a lab's phase."""
 _AROUND_S: Final = 3.0
 """The load settles, the link is measured."""
-_EXPERIMENTS: Final = (Doing.LAB, Doing.DRILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +64,6 @@ class LessonQuestion:
     """What one would type in `mysql` to see the figure; for the handout."""
     __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
-    def is_right(self, given: float | str, measured: float) -> bool:
-        """Whether an answer is, by what was measured."""
-        if self.choices:
-            chosen = next((each for each in self.choices if each.text == given), None)
-            return chosen is not None and chosen.least <= measured <= chosen.most
-        return isinstance(given, float) and abs(given - measured) <= self.within * abs(measured)
-
     def read(self, given: float | str) -> float | str:
         """An answer as it was typed or chosen; raises UsageError for what cannot be one."""
         if self.choices:
@@ -91,7 +83,13 @@ class LessonQuestion:
         """An answer, None where it was revealed, compared with what was measured."""
         expected = self.answer if self.choices else found.known(self.answer)
         measured, judged = found.known(self.figure), expected if given is None else given
-        is_right = None if measured is None or judged is None else self.is_right(judged, measured)
+        is_right = None
+        if measured is not None and judged is not None:
+            is_right = any(
+                each.text == judged and each.least <= measured <= each.most for each in self.choices
+            )
+            if isinstance(judged, float):
+                is_right = abs(judged - measured) <= self.within * abs(measured)
         return Answered(step, self.text, self.unit, given, expected, measured, is_right)
 
     @property
@@ -115,9 +113,9 @@ class LessonStep:
     ask: LessonQuestion | None = None
 
     @property
-    def runs(self) -> Sequence[DrillStep]:
-        """The labs and drills that it runs: their figures are asked for, and no load is measured."""
-        return [each for each in self.do if each.doing in _EXPERIMENTS]
+    def runs(self) -> bool:
+        """A lab or a drill, whose figures are asked for: no load is measured."""
+        return any(each.doing in (Doing.LAB, Doing.DRILL) for each in self.do)
 
     @property
     def seconds(self) -> float:

@@ -134,7 +134,7 @@ class DashboardScreen(Screen[None]):
         self.mode = mode_of(view, visits=settings.visits)
         """What can be done here."""
         self.experiments = ExperimentControl(
-            view.console, [*settings.lessons, *settings.labs, *settings.drills], self._lab_moved,
+            view.console, [*settings.experiments], self._lab_moved,
             settings.learn, settings.give,
         )  # fmt: skip
         """What runs behind the picture."""
