@@ -32,7 +32,6 @@ from replexplorer.ui.style.theme import Layout, layout_for
 from replexplorer.ui.terminal.crash import forget_what_was_drawn
 from replexplorer.ui.widgets.lines import Chart, Lines
 from replexplorer.ui.widgets.strips import block_rows
-from replexplorer.ui.words import figures
 from tests.fakes.facade import WALL_S, FakeFacade, altered, down, explained, make_tick
 from tests.ui.driving import Bench, bench, page
 
@@ -226,26 +225,6 @@ def of_window(at_s: float, *counts_and_ms: tuple[int, float]) -> Tick:
     service = Histogram.of([round(1000 * ms) for count, ms in counts_and_ms for _ in range(count)])
     n = service.count
     return altered(make_tick(at_s), load={"tps": 2.0 * n, "n": n, "service": service})
-
-
-@pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
-async def test_every_figure_of_the_load_is_of_one_window(size: tuple[int, int]) -> None:
-    """A slow commit a second ago, fast ones since: header, big digits, strip and charts say the same."""
-    slow, fast = of_window(1.0, (39, 34.0), (1, 375.0)), of_window(1.5, (30, 34.0), (10, 171.0))
-    async with bench(slow, fast, of_window(2.0, (30, 34.0)), size=size) as app:
-        recent = app.dashboard.picture.recent
-        shown = {name: figures.millis(recent.latency_ms(name)) for name in ("p50", "p95", "p99", "max")}
-        assert (recent.n, recent.length_s, figures.rate(recent.tps)) == (110, 1.5, "73.3")
-        assert shown == {"p50": "34", "p95": "171", "p99": "171", "max": "375"}
-        latency = app.dashboard.picture.chart("latency")
-        labels = {one.ink: one.labels[0] for one in latency.series if one.labels}
-        assert labels == {name: f"{name} {value}" for name, value in shown.items()}
-        assert "73.3 now" in chart(app, "#tps-chart").series[1].labels
-        assert size[0] == 160 or "TPS  73.3" in app.text("#header")
-        if size[0] > 80:
-            assert "in 1.5 s" in app.text("#header")
-        else:
-            assert "p50   34  p95  171  p99  171  max  375  ms in 1.5 s" in app.text("#value-strip")
 
 
 @pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])

@@ -140,14 +140,3 @@ async def test_the_epoch_ledger_spells_what_was_at_risk_on_each_side() -> None:
             "at risk mysqld dies 0 · power cut 0 · source lost 8",
             "at risk dies 0 · power 300..340 (0.4 s) · source unknown",
         ]
-
-
-async def test_the_line_is_drawn_once_a_second_and_at_once_in_a_replay_that_jumps_back() -> None:
-    async with bench(make_tick(10.0), size=(80, 24)) as app:
-        more = Exposure(Loss(0, 0, 0), Loss(400, 400, 400), Loss(9, 9, 9))
-        await app.play(make_tick(10.5, exposure=more))
-        assert "power cut 300..340" in app.text("#exposure")
-        await app.play(make_tick(11.0, exposure=more))
-        assert "power cut 400" in app.text("#exposure")
-        await app.play(make_tick(5.0))
-        assert "power cut 300..340" in app.text("#exposure")
