@@ -239,8 +239,8 @@ class ExplorerApp(QuietEnd[str]):
     async def close_view(self, *, keep: bool) -> str:
         """End a lesson, and what is watched; answers in one line what is left behind."""
         for screen in self.screen_stack:
-            if leave := getattr(screen, "leave", None):
-                await leave()
+            if experiments := getattr(screen, "experiments", None):
+                await experiments.leave()
         return await self._view.close(keep=keep)
 
     async def _stop_starting(self) -> None:

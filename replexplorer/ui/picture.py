@@ -264,7 +264,8 @@ class Picture:
 
     def hold(self, past: Picture) -> None:
         """In place of the picture that is held, this one, of another moment."""
-        self._held = past if self.is_frozen and past.tick else self._held
+        if self.is_frozen and past.tick:
+            self._held = past
 
     def chart(self, name: str) -> ChartModel:
         """`tps`, `latency`, `lag`, or `exposure`: what failures would lose; over the present page."""

@@ -12,6 +12,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion, LessonStep
+from replexplorer.core.system import ASYNC
 from replexplorer.engine.lesson import LessonRun
 from replexplorer.ui.picture import veiled
 from tests.fakes.clock import VirtualClock
@@ -33,22 +34,15 @@ TICKS = [explained(make_tick(at_s, tps=523.0, epochs=(EPOCH,))) for at_s in (1.0
 
 
 class Given(LessonRun):
-    """One whose steps measure 11.5 TPS when it is their turn, and whose starts are counted as restored."""
+    """One whose steps measure 11.5 TPS when it is their turn."""
 
     def __init__(self, watch: Callable[[], object]) -> None:
-        stack = SimpleNamespace(look=AsyncMock(), load=SimpleNamespace(settings=None))
-        console: Any = SimpleNamespace(stack=stack, toggle_load=AsyncMock())
+        seen = SimpleNamespace(system=ASYNC, nodes=(), source="db1", knobs={})
+        stack = Mock(seen=seen, look=AsyncMock(return_value=seen), load=Mock(settings=None))
+        self.console, self.turn = AsyncMock(stack=stack), asyncio.Semaphore(0)
         super().__init__(
-            LESSON, console, experiments=Mock(), presets=Mock(), watch=watch, clock=VirtualClock()
+            LESSON, self.console, experiments=Mock(), presets=Mock(), watch=watch, clock=VirtualClock()
         )
-        self.turn, self.restored = asyncio.Semaphore(0), 0
-
-    async def begin(self) -> None:
-        await self._enter(0)
-        self._say("")
-
-    async def _restore(self, start: object) -> None:
-        self.restored += 1
 
     async def _do(self, step: LessonStep) -> Mapping[str, float]:
         await self.turn.acquire()
@@ -75,7 +69,7 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         await app.press("enter")
         await shows(app, "LESSON distance 1/2 · ", "How many TPS?", "a answer")
         app.facade.play(TICKS[1])
-        answers = "523", "predicted", "ceiling", "619"
+        answers = "523", "89.0", "90.5", "619"
         await app.until(lambda: not any(each in app.screen_text for each in answers), "hidden")
 
         await app.press("n")
@@ -93,7 +87,7 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         await app.told("'9' is not one of the choices")
         await app.press("a", "escape", "a", "2", "enter")
         given[0].turn.release()
-        await shows(app, "✖ not so: given more, expected less, measured 11.50")
+        await shows(app, "✖ wrong: given more, expected less, measured 11.50")
         await app.press("B", "x", "B", "B")
         await shows(app, "a answer")
         await app.press("b")
@@ -101,8 +95,8 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         await app.press("q")
         await shows(app, " Quit? ")
         await app.press("x")
-        await app.dashboard.leave()
-        assert given[0].restored == 3, "once by each of B, b and the end"
+        await app.dashboard.experiments.leave()
+        assert given[0].console.repair.await_count == 3, "restored once by each of B, b and the end"
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ async def test_the_page_draws_its_charts_within_the_window(
             ):
                 break
         seen = await tab.evaluate(SEEN)
-        assert len(seen["charts"]) == 3
+        assert len(seen["charts"]) == 4
         assert seen["overflow"] <= 0, "nothing is wider than the window"
         assert all(
             0 <= left < right <= seen["width"] and height > 80 for left, right, height in seen["charts"]

@@ -365,10 +365,6 @@ class DashboardScreen(Screen[None]):
             self.board.type(self.board.typed + event.text.partition("\n")[0])
             self._draw_knobs()
 
-    async def leave(self) -> None:
-        """Before what is watched is closed: end the lesson under way."""
-        await self.experiments.leave()
-
     def asks_before_quit(self) -> bool:
         """Ask in the last row before our load, lab or sweep is ended; False: nothing to ask."""
         if self.mode.refused:  # nothing ends with it
