@@ -21,7 +21,7 @@ from replexplorer.engine.experiment.stack_api import Findings
 from replexplorer.formats.files import workload_file
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import again, conditions_of
-from replexplorer.reports.load import IntervalLines, load_course, load_report, render
+from replexplorer.reports.load import IntervalLines, load_report, render
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -111,7 +111,7 @@ async def load(call: Call) -> int:
         session.event_log.began_s,
     )
     report.started, report.conditions = utc(clock.wall() - (clock.monotonic() - first_s)), conditions
-    report.course = load_course(course.between(first_s - began_s, last_s - began_s), first_s - began_s)
+    report.course = course.between(first_s - began_s, last_s - began_s)
     report.again = again(
         conditions,
         command_of(args, settings),

@@ -20,7 +20,7 @@ from replexplorer.core.server.protection import word_of
 from replexplorer.core.server.truth import Lag
 from replexplorer.core.stats.histogram import Latency
 from replexplorer.core.system import Conditions
-from replexplorer.core.text import number, table, utc, utc_for_people
+from replexplorer.core.text import number, table, utc_for_people
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import cost_line
 from replexplorer.reports.conditions import rows as condition_rows
@@ -79,30 +79,6 @@ class LoadInterval:
     dropped: int | None
 
 
-@dataclass(slots=True)
-class CourseEvent:
-    """Something that happened in a measurement: a knob turned, a fault, a change of state."""
-
-    t_s: float
-    """Since the measurement began."""
-    at: str
-    severity: str
-    text: str
-
-
-@dataclass(slots=True)
-class LoadCourse:
-    """What a measurement went through."""
-
-    protection_s: dict[str, float]
-    """Seconds in each protection state."""
-    fallbacks: int | None
-    """Falls back to asynchronous by a timeout."""
-    unprotected_commits: int | None
-    """Acknowledged while semi-sync was on and no replica had them, by the server's count."""
-    events: list[CourseEvent]
-
-
 @json_keys(
     hide="total settings",
     show="workload=settings.workload clients=settings.clients workload_text=settings.script"
@@ -137,7 +113,7 @@ class LoadReport:
     interrupted: str | None = None
     """Why it ended before its time."""
     conditions: Conditions | None = None
-    course: LoadCourse | None = None
+    course: Passage | None = None
     ledger: LossLedger | None
     """Of the workload `ledger`: what became of its rows, the source the survivor."""
     lag_s: Lag | None
@@ -227,15 +203,6 @@ def _client_log(total: Interval) -> ClientLogHealth | None:
     share = 100 * waited.sum_us / spent_us if spent_us else None
     of_sync, of_wait = synced.latency, waited.latency
     return ClientLogHealth(synced.count, of_sync.mean, of_sync.p99, of_wait.mean, of_wait.p99, share)
-
-
-def load_course(passage: Passage, from_s: float) -> LoadCourse:
-    """What a measurement that began at `from_s`, as the events count, went through."""
-    events = [
-        CourseEvent(event.at_s - from_s, utc(event.wall_s), event.severity.value, event.text)
-        for event in passage.events
-    ]
-    return LoadCourse(passage.seconds, passage.fallbacks, passage.unprotected, events)
 
 
 class IntervalLines:
@@ -361,14 +328,14 @@ def _generator_rows(report: LoadReport) -> Iterator[tuple[str, str]]:
         )
 
 
-def _course_rows(course: LoadCourse) -> Iterator[tuple[str, str]]:
+def _course_rows(course: Passage) -> Iterator[tuple[str, str]]:
     """Protection, and what happened, a line each."""
-    states = ", ".join(f"{word_of(state)} {seconds:.1f} s" for state, seconds in course.protection_s.items())
+    states = ", ".join(f"{word_of(state)} {seconds:.1f} s" for state, seconds in course.seconds.items())
     told, falls = [states or "not seen"], course.fallbacks
     if falls:
         told.append(f"fell back to asynchronous {falls} time{'s' * (falls != 1)}")
-    if course.unprotected_commits:
-        told.append(f"{course.unprotected_commits:,} commits that no replica had")
+    if course.unprotected:
+        told.append(f"{course.unprotected:,} commits that no replica had")
     yield "protection", "; ".join(told)
     for at, event in enumerate(course.events[:_MOST_EVENTS]):
         yield "meanwhile" * (not at), f"{event.t_s:.1f} s: {event.text}"

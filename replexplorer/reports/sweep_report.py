@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from replexplorer.core.experiment.sweep import PRESET, Grid, Sweep
-from replexplorer.core.experiment.sweep_result import CellFigures, Swept, effects_of, passes_needed, scatter
+from replexplorer.core.experiment.sweep_result import CellFigures, Swept, passes_needed, scatter
 from replexplorer.core.knobs.keys import WORKLOAD
 from replexplorer.core.server.truth import Lag
 from replexplorer.core.system import Conditions
@@ -93,7 +93,8 @@ def sweep_blocks(swept: Swept) -> Iterator[Block]:
     yield sweep_table(grid, figures, passes_text(swept.sweep, figures))
     if (heat := swept.heat_map) is not None:
         yield ReportChart(partial(heat_chart, heat), heat.lines)
-    yield effects_notes(grid, figures)
+    effects = [effect.words for effect in swept.effects]
+    yield ReportNotes(effects, "what each knob by itself did to TPS (95 %)")
     yield cost_table(_knobs(grid), [(each.cell.labels, each.cost) for each in figures])
     if swept.calibration is not None:
         yield ReportNotes([swept.calibration], "the model", "lines")
@@ -152,9 +153,3 @@ def passes_text(sweep: Sweep, figures: Sequence[CellFigures]) -> str:
         return ""
     more = duration_text((needed - made) * sweep.seconds() / sweep.repeats)
     return f"{made} passes are too few at this noise: about {needed} give TPS within 30 % ({more} more)"
-
-
-def effects_notes(grid: Grid, figures: Sequence[CellFigures]) -> ReportNotes:
-    """What each knob did by itself, all else equal."""
-    effects = [effect.words for effect in effects_of(grid, figures)]
-    return ReportNotes(effects, "what each knob by itself did to TPS (95 %)")

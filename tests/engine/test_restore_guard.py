@@ -13,7 +13,6 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageE
 from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.knobs.names import Assignment, desired_of, parse_assignment
-from replexplorer.core.role_change import RoleChange
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun
@@ -163,22 +162,6 @@ def _as_before(world: World, session: Session, before: dict[str, object], how: s
 
 
 @TWO_REPLICAS
-async def test_what_cannot_be_restored_is_requested_and_said(world: World, session: Session) -> None:
-    await stack_with_load(world, session, driven=False)
-    experiment = asyncio.create_task(Everything().run(session.rig))
-    await until(lambda: world.rtt_ms("db3") > 19)
-    world.crash("db3")
-    world.sidecars["db3"].stop()
-    with pytest.raises(StackUnavailable, match="went down in the drill"):
-        await experiment
-    assert world.requested["rtt@db3"] == 5.0
-    assert world.rtt_ms("db2") == pytest.approx(5.0)
-    text = session.event_log.take_events()[-1].text
-    assert "rtt@db3 = 5.0 is requested and comes with its server" in text
-    assert "knobs are restored" not in text
-
-
-@TWO_REPLICAS
 async def test_what_is_restored_goes_with_the_roles_where_the_first_source_cannot_come_back(
     world: World, session: Session
 ) -> None:
@@ -194,29 +177,6 @@ async def test_what_is_restored_goes_with_the_roles_where_the_first_source_canno
         "db3": 5.0,
     }
     assert "db2" not in world.sidecars["db2"].shapes
-
-
-class Stubborn(FakeStack):
-    """A stack on which nothing is copied."""
-
-    async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
-        """See `StackApi`."""
-        if rebuild:
-            raise StackUnavailable(f"{node} cannot be copied to")
-        return await super().rejoin(node, rebuild=rebuild)
-
-
-async def test_a_copy_that_could_not_be_made_stays_owed() -> None:
-    async with stack_of(kind=Stubborn, replicas=2, returns=False) as stack:
-        async with restore_guard(stack, "drill", "lossy", check=lambda _: None) as guard:
-            await guard.rebuild(["db2", "db3"])
-            await stack.roles.switchover("db2", anyway=True)
-            guard.source = "db2"
-        (line,) = guard.unrestored
-        assert "db3" in line
-        pending = await stack.pending()
-    assert pending is not None
-    assert (pending[0].differing, pending[0].before, pending[0].source) == (("db3",), {}, "db2")
 
 
 class Broken(FakeStack):

@@ -99,16 +99,3 @@ def test_a_sweep_that_was_ended_goes_on_and_the_knobs_are_given_back(
     assert all(cell.runs for cell in result.cells)
     assert _journal(shell) == ""
     assert_given_back(shell)
-
-
-def test_a_wrong_sweep_is_one_line_and_changes_nothing(shell: Shell) -> None:
-    for words, text in (
-        (("rtt=0,99999",), "rtt=99999 is out of range"),
-        (("rtt=1,1ms",), "rtt=1ms is given twice"),
-        (("rtt=1,2", "clints=1"), "unknown knob 'clints': did you mean clients?"),
-        (("rtt=1,2", "--report", "/proc/nowhere"), "cannot write /proc/nowhere"),
-    ):
-        _, err = shell.run_here("sweep", *words, code=2)
-        (line,) = [line for line in err.splitlines() if line.startswith("replexplorer: ")]
-        assert text in line
-    assert_given_back(shell)

@@ -100,10 +100,6 @@ def axis(model: ChartModel) -> AxisScale:
     return scale
 
 
-def labels_of(rows: list[str]) -> list[str]:
-    return [row[63:].strip() for row in rows[1:-1] if row[63:].strip()]
-
-
 NUMBERS = [ChartMark(612.0, 1), ChartMark(690.0, 2), ChartMark(705.0, 23), ChartMark(500.0, 9)]
 """The last one came before the page."""
 ALONE = [
@@ -253,12 +249,6 @@ def test_labels_never_share_a_row_and_keep_their_order(wanted: list[float], rows
     assert [placed[at] for at in order] == sorted(placed)
 
 
-def test_labels_that_do_not_collide_stay_where_they_belong() -> None:
-    assert spread_rows([1.0, 5.0, 7.0], 9) == [1, 5, 7]
-    assert spread_rows([5.0, 5.0], 9) == [5, 6]
-    assert spread_rows([8.0, 8.0, 8.0], 9) == [6, 7, 8]
-
-
 def test_words_of_ticks() -> None:
     assert [tick_text(value) for value in (0, 0.5, 250, 1000, 10_000, 12_500, 2e6)] == [
         "0", "0.5", "250", "1000", "10k", "12.5k", "2M",
@@ -370,19 +360,6 @@ def test_glyphs_are_chosen_by_wish_then_by_terminal() -> None:
 
 
 # What an axis holds, and levels
-
-
-@pytest.mark.parametrize("log", [False, True])
-@pytest.mark.parametrize(
-    "figures", [(100.0, 105.0, 103.0), (88.0, 87.0, 89.0), (100.0, 9e5, 8e5), (5e4, 1.0, 2.0)]
-)
-def test_labels_stand_in_the_order_of_their_values(figures: tuple[float, float, float], log: bool) -> None:
-    points = lines(*([(200, value)] for value in figures))
-    words = dict(zip(("now", "ceil", "pred"), figures, strict=True))
-    found = [
-        words[label.split()[-1]] for label in labels_of(picture(tps_chart(PAGE, points, log=log), height=14))
-    ]
-    assert found == sorted(figures, reverse=True)
 
 
 @given(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from replexplorer.ui.style.theme import Layout, layout_for
 from replexplorer.ui.terminal.crash import forget_what_was_drawn
 from replexplorer.ui.widgets.lines import Chart, Lines
 from replexplorer.ui.widgets.strips import block_rows
-from replexplorer.ui.words import figures
 from tests.fakes.facade import WALL_S, FakeFacade, altered, down, explained, make_tick
 from tests.ui.driving import Bench, bench, page
 
@@ -233,26 +231,6 @@ def of_window(at_s: float, *counts_and_ms: tuple[int, float]) -> Tick:
 
 
 @pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
-async def test_every_figure_of_the_load_is_of_one_window(size: tuple[int, int]) -> None:
-    """A slow commit a second ago, fast ones since: header, big digits, strip and charts say the same."""
-    slow, fast = of_window(1.0, (39, 34.0), (1, 375.0)), of_window(1.5, (30, 34.0), (10, 171.0))
-    async with bench(slow, fast, of_window(2.0, (30, 34.0)), size=size) as app:
-        recent = app.dashboard.picture.recent
-        shown = {name: figures.millis(recent.latency_ms(name)) for name in ("p50", "p95", "p99", "max")}
-        assert (recent.n, recent.length_s, figures.rate(recent.tps)) == (110, 1.5, "73.3")
-        assert shown == {"p50": "34", "p95": "171", "p99": "171", "max": "375"}
-        latency = app.dashboard.picture.chart("latency")
-        labels = {one.ink: one.labels[0] for one in latency.series if one.labels}
-        assert labels == {name: f"{name} {value}" for name, value in shown.items()}
-        assert "73.3 now" in chart(app, "#tps-chart").series[1].labels
-        assert size[0] == 160 or "TPS  73.3" in app.text("#header")
-        if size[0] > 80:
-            assert "in 1.5 s" in app.text("#header")
-        else:
-            assert "p50   34  p95  171  p99  171  max  375  ms in 1.5 s" in app.text("#value-strip")
-
-
-@pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
 async def test_each_figure_of_now_is_one_figure_wherever_it_is_shown(size: tuple[int, int]) -> None:
     """Header, big digits, the room's number and the line's end, tick by tick and after keys between them."""
     async with bench(of_window(1.0, (400, 8.0)), size=size) as app:
@@ -365,30 +343,6 @@ async def test_what_was_drawn_is_forgotten() -> None:
         assert all(each.cache_info().currsize for each in remembered)
         forget_what_was_drawn()
         assert not any(each.cache_info().currsize for each in remembered)
-
-
-CUT: dict[KnobName, Value] = {KnobName("partition", "db2"): "both"}
-LAX: dict[KnobName, Value] = {SYNC: 0}
-
-
-@pytest.mark.parametrize("width", [80, 120, 160, 200])
-async def test_nothing_of_the_header_moves_when_digits_and_chips_come_and_go(
-    width: int, snapshot: SnapshotAssertion
-) -> None:
-    """9.9 ms becomes 10, TPS 99.9 becomes 1240, RTT 9.9 becomes 158.3: no column moves. The title has one
-    form at a width, and every figure that no chip covers stands where it stood."""
-    figures_now = [(9.9, 99.9), (85.4, 1240.0), (158.3, 15_700.0), (0.1, 0.4)]
-    states = (ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.OFF)
-    ticks = [make_tick(rtt=(85.0, ms), tps=tps, fsync_ms=ms) for ms, tps in figures_now]
-    for changed, state in product((CUT, LAX | CUT, None, LAX), states):
-        ticks.append(make_tick(state=state, values=changed))
-    pages = []
-    async with bench(make_tick(1.0), size=(width, 42)) as app:
-        for at_s, tick in enumerate(ticks, 2):
-            await app.play(replace(tick, at_s=float(at_s)))
-            pages += app.rows("#header")
-    assert {len(row) for row in pages} == {width}
-    assert page(pages) == snapshot
 
 
 def test_what_is_in_force_decides_and_not_what_was_asked() -> None:

@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from replexplorer.core.epochs.epochs import Epoch, EpochSide
 from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.comeback import Outage
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.ledger import heads, row, rows_of
@@ -37,6 +38,7 @@ def text(line: Line) -> str:
     return "".join(part for part, _ in line)
 
 
+AT_RISK = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Unknown("no replica"))
 NO_INTERVAL = replace(SLOWER, low_percent=None, high_percent=None)
 WIDE_FIGURES = replace(
     SLOWER, number=121, before_tps=57.6, after_tps=18_678.0, delta_percent=32_327.1, low_percent=-98.7,
@@ -60,6 +62,9 @@ EPOCHS = {
     "too short": replace(NO_INTERVAL, verdict="too short"),
     "too noisy": replace(NO_INTERVAL, verdict="too noisy", more_s=40.0),
     "after an hour": replace(SLOWER, at_s=3_750.0),
+    "at risk on each side": replace(
+        SLOWER, before=replace(BEFORE, exposure=silent("no load")), after=replace(AFTER, exposure=AT_RISK)
+    ),
     "a slow tail": replace(SLOWER, p50_ms=142.0, p99_ms=2572.0),
     "fractions of a millisecond": replace(SLOWER, p50_ms=3.7, p99_ms=48.0),
     "an outage claims no gain": OUT,

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from replexplorer.core.epochs.epochs import Epoch, EpochSide
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.ui.widgets.lines import Chart
 from replexplorer.ui.words.states import exposure_line
@@ -121,33 +120,3 @@ async def test_few_commits_at_risk_have_no_fractions_on_their_axis(most: int) ->
         ticks = [row.partition("┤")[0].strip() for row in rows if "┤" in row]
         assert ticks[-1] == "0"
         assert all(tick.isdigit() for tick in ticks)
-
-
-def side(exposure: Exposure | None) -> EpochSide:
-    return EpochSide(exposure=exposure, n=100)
-
-
-BEFORE = Exposure(Loss(0, 0, 0), Loss(0, 0, 0), Loss(8, 8, 8))
-EPOCH = Epoch(
-    1, 40.0, "innodb_flush 1 → 2", 528.0, 1210.0, 129.2, "faster", 89.0, 93.0, 98.0, 7433,
-    before=side(BEFORE), after=side(HIDDEN),
-)  # fmt: skip
-
-
-async def test_the_epoch_ledger_spells_what_was_at_risk_on_each_side() -> None:
-    async with bench(make_tick(50.0, epochs=(EPOCH,)), size=(80, 24)) as app:
-        assert [row.strip() for row in await app.opened("g") if "at risk " in row] == [
-            "at risk mysqld dies 0 · power cut 0 · source lost 8",
-            "at risk dies 0 · power 300..340 (0.4 s) · source unknown",
-        ]
-
-
-async def test_the_line_is_drawn_once_a_second_and_at_once_in_a_replay_that_jumps_back() -> None:
-    async with bench(make_tick(10.0), size=(80, 24)) as app:
-        more = Exposure(Loss(0, 0, 0), Loss(400, 400, 400), Loss(9, 9, 9))
-        await app.play(make_tick(10.5, exposure=more))
-        assert "power cut 300..340" in app.text("#exposure")
-        await app.play(make_tick(11.0, exposure=more))
-        assert "power cut 400" in app.text("#exposure")
-        await app.play(make_tick(5.0))
-        assert "power cut 300..340" in app.text("#exposure")

@@ -481,15 +481,6 @@ def link_rows(board: Board) -> list[object]:
     return list(board.sections[0].names)
 
 
-def test_seldom_knobs_are_shown_by_all_while_at_their_defaults(board: Board) -> None:
-    assert link_rows(board) == [RTT, PARTITION]
-    hidden = {name.key for name in board.views if name not in board.names}
-    assert hidden == {knob.key for knob in CATALOGUE if knob.seldom and ASYNC.has(knob)}
-    assert board.place == (1, len(board.views))
-    board.shows_all = True
-    assert {*board.names} == {*board.views}
-
-
 @pytest.mark.parametrize("asked", ["requested", "effective", "staged", "pending", "selected"])
 def test_a_knob_of_which_there_is_something_to_see_is_never_folded_away(board: Board, asked: str) -> None:
     tick = make_tick()

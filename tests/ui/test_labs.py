@@ -402,11 +402,3 @@ async def test_what_the_model_learned_stands_in_the_result() -> None:
         await app.press("o")
         await app.until(lambda: app.app.screen.name == "result")
         await app.until(lambda: "fitted to 12 runs" in "\n".join(app.whole))
-
-
-async def test_a_refusal_is_told() -> None:
-    facade = FakeFacade()
-    facade.failures["sweep"] = StackUnavailable("load (pid 7) drives the load of this stack", "end it")
-    async with bench(size=(80, 24), facade=facade) as app:
-        await sweep_begun(app)
-        await app.told("load (pid 7) drives the load of this stack: end it")

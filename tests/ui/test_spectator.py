@@ -8,7 +8,7 @@ from typing import Any
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
-from replexplorer.ui.actions import ACTIONS, ATTACHED, CHANGING, DASHBOARD, VIEW, WATCHED, keys_of
+from replexplorer.ui.actions import ACTIONS, ATTACHED, CHANGING, DASHBOARD, VIEW, keys_of
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import bench
 from tests.ui.test_what_stands_where import attached
@@ -101,13 +101,6 @@ async def test_who_drives_shows_the_selected_knob_to_who_watches() -> None:
 
 LOOKS_ONLY = "these servers are only watched: add --allow-changes to change settings"
 TURNS_ONLY = "on servers that `up` did not make only settings can be turned"
-
-
-async def test_the_latency_is_the_mean_of_the_server_s_counters() -> None:
-    async with bench(attached(1.0), attached(1.5), facade=Watched(), visits=True) as running:
-        assert running.dashboard.mode is WATCHED
-        series = running.dashboard.picture.chart("latency").series
-        assert [point[1] for each in series for point in each.points] == [3.4, 3.4]
 
 
 async def test_without_leave_nothing_is_turned_and_one_line_says_how() -> None:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import termios
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.terminal.crash import EXIT_CODE, TERMINATED, TerminalWatch
+from replexplorer.ui.terminal.crash import EXIT_CODE, TERMINATED
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, altered, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
@@ -191,24 +190,6 @@ async def test_quitting_a_second_time_does_not_wait() -> None:
     async with bench(facade=facade) as app:
         await app.press("q", "q", "ctrl+c")
         await app.until(lambda: app.app.return_value is not None)
-
-
-def test_a_lost_terminal_is_noticed_and_left_within_the_deadline() -> None:
-    controller, terminal = pty.openpty()
-    left: list[int] = []
-    gone, asked = threading.Event(), threading.Event()
-
-    def leave(code: int) -> None:
-        left.append(code)
-        gone.set()
-
-    watch = TerminalWatch(asked.set, deadline_s=0.2, leave=leave)
-    threading.Thread(target=watch._poll, args=(terminal,), daemon=True).start()
-    os.close(controller)
-    assert asked.wait(5)
-    assert gone.wait(5)
-    os.close(terminal)
-    assert left == [EXIT_CODE]
 
 
 PROGRAM = """

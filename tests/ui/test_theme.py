@@ -158,11 +158,6 @@ def pairs() -> Iterator[tuple[str, str]]:
     yield from (("oncolor", part) for part in (*PARTS, *QUEUES))
 
 
-def test_contrast_is_that_of_the_standard() -> None:
-    assert contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
-    assert contrast((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.01)
-
-
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_text_of_a_theme_stands_out_from_its_grounds(name: str) -> None:
     colors = {token: vision.rgb(color) for token, color in THEMES[name].tokens.items()}

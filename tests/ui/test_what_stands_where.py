@@ -14,7 +14,6 @@ import pytest
 from _pytest.mark import ParameterSet
 from syrupy.assertion import SnapshotAssertion
 
-from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.load.interval import SERVER, LoadView
@@ -29,7 +28,7 @@ from replexplorer.core.system import GALERA, GROUP
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Belonging, Role
 from replexplorer.ui.widgets.topology import group_line
-from tests.fakes.facade import WALL_S, altered, change_event, down, explained, make_tick
+from tests.fakes.facade import WALL_S, altered, down, explained, make_tick
 from tests.ui.driving import Bench, bench, page
 
 SIZES = {"X": (300, 45), "L": (200, 45), "W": (160, 45), "N": (120, 36), "S": (80, 24), "T": (60, 16)}
@@ -141,16 +140,6 @@ def limited(limit: str) -> Tick:
 
 LIMIT = "redo and binlog fsync: 48 % of a commit"
 ADVICE = f"{LIMIT}; twice the clients would give 1.4 times the TPS"
-BASELINE = Epoch(0, 0.0, "baseline", None, 619.0, n=28_500, p50_ms=25, p95_ms=29, p99_ms=35)
-SLOWER = Epoch(
-    1, 5.0, "rtt 20 → 85 ms", 619.0, 173.0, -72.1, "slower", 90, 94, 99, 7433,
-    low_percent=-72.2, high_percent=-72.0,
-)  # fmt: skip
-SAME = Epoch(
-    2, 9.0, "sync_binlog 1 → 0", 173.0, 174.0, 0.4, "no difference shown", 89, 93, 98, 3339,
-    low_percent=-0.2, high_percent=1.0,
-)  # fmt: skip
-EPOCHS = (BASELINE, SLOWER, SAME, Epoch(3, 12.0, "clients 16 → 48", 174.0, None))
 NINE_PARTS = parts(
     WIRE=11.2,
     EXECUTE=2.8,
@@ -169,10 +158,6 @@ NO_DELAY = altered(
 ASKED_IN_VAIN = altered(
     replace(TICK, knobs={**TICK.knobs, DELAY: replace(TICK.knobs[DELAY], effective=None, requested=2.0)}),
     disks={**NO_SHIM, "measured_ms": None, "delay_asked_ms": 2.0},
-)
-TRIED = tuple(
-    make_tick(1.5 + at / 2, events=(change_event(1.5 + at / 2, at + 1, f"change {at + 1}"),))
-    for at in range(9)
 )
 TWO_BROKEN = altered(THREE, db2={"sql_thread": "off"}, db3={"io_thread": "off"})
 TWO_LATE = altered(TWO_BROKEN, db2={"lag_s": 625.0}, db3={"lag_s": 714.0})
@@ -250,6 +235,10 @@ HEADERS = {
     "a load that is prepared": loaded(state="preparing", prepared=0.4),
     "a generator without room": loaded(**FULL_CORE),
     "an open loop": of_window(1.0, 200, 512.0, mode="open", rate_asked_tps=500.0, response_p50_ms=512.0),
+    **{
+        f"{tps} TPS, {ms} ms": make_tick(rtt=(85.0, ms), tps=tps, fsync_ms=ms)
+        for ms, tps in ((9.9, 99.9), (85.4, 1240.0), (158.3, 15_700.0), (0.1, 0.4))
+    },
 }
 """What the first row is of."""
 
@@ -341,9 +330,6 @@ def row(
 
 # fmt: off
 ROWS = (
-    row("header", "WNS", "PROTECTED, both, isolate@db1, TPS 528",
-        under(make_tick(1.0, values={**SYNC_0, CUT: "both"}), ("isolate", "db1"), ("disk_stall", "db1")),
-        keys="space space"),
     row("tiny", "T", "528 TPS, not durable: sync_binlog 0, needs 80 x 24, this terminal is 60 x 16",
         make_tick(1.0, values=SYNC_0)),
     # Round trip and fsync, beside the header's
@@ -398,10 +384,6 @@ ROWS = (
     row("exposure-chart", "N", "Exposure commits that a failure would lose, log, 312 power, 0┤, 0 dies",
         *(make_tick(at / 2) for at in range(2, 12)), keys="e"),
     row("exposure-chart", "N", "not known yet", make_tick(1.0, exposure=silent("not reached")), keys="e"),
-    # What happened: events and epochs
-    row("events", "N", "⑨ change 9", *TRIED),
-    row("epochs", "N", "measuring…, 173 → 174 ≈ x1.004, ▾ x0.279, 28.5k", make_tick(20.0,
-        epochs=EPOCHS)),
     # Somebody else's servers
     row("header", "LNS", "server, 340", attached(), attached(1.5),
         visits=True),

@@ -12,8 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from replexplorer.cli.arguments import parse
 from replexplorer.cli.load import command_of
-from replexplorer.core.event import Event, Severity
-from replexplorer.core.experiment.drill_result import Passage
+from replexplorer.core.experiment.drill_result import CourseEvent, Passage
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.load.interval import Interval, Measurement, ProcessWork
 from replexplorer.core.server.anatomy import Anatomy, Part
@@ -28,7 +27,6 @@ from replexplorer.reports.load import (
     IntervalLines,
     LoadReport,
     interval_line,
-    load_course,
     load_report,
     render,
 )
@@ -119,10 +117,10 @@ def under(report: LoadReport, interrupted: str | None = None) -> LoadReport:
         {"protected": 6.0, "blocked": 10.0},
         1,
         18_678,
-        (Event(103.0, 1_760_000_003.0, Severity.MARK, "partition none → both"),),
+        [CourseEvent(3.0, utc(1_760_000_003.0), "mark", "partition none → both")],
     )
     report.started, report.conditions = utc(1_760_000_000.0), UNDER
-    report.course, report.interrupted = load_course(passage, 100.0), interrupted
+    report.course, report.interrupted = passage, interrupted
     return report
 
 

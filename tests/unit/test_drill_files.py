@@ -15,7 +15,6 @@ from replexplorer.cli.experiment import DRILLS
 from replexplorer.cli.experiment_run import drill_asked
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import FIGURES, Doing, Drill
-from replexplorer.formats import paths
 from replexplorer.formats.experiment_file import StepTable, checked, read_drill, rows_of
 from tests.known import refused
 
@@ -109,22 +108,6 @@ def test_a_mistake_names_file_line_and_key(file: Path, snapshot: object) -> None
         file.write_text(MINE.replace(right, wrong, 1))
         told[right, wrong] = refused(read_drill, file).removeprefix(f"{file.parent}/")
     assert told == snapshot
-
-
-def test_own_drills_lie_in_the_configuration(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    directory = paths.experiments_directory("drill")
-    directory.mkdir(parents=True)
-    for name, text in (("mine", MINE), ("kill-primary", MINE), ("broken", "title = 3")):
-        (directory / f"{name}.toml").write_text(text)
-    found, failed = DRILLS.own()
-    assert [drill.name for drill, _ in found] == ["mine"]
-    assert [wrong.name for wrong, _ in failed] == ["broken.toml", "kill-primary.toml"]
-    assert DRILLS.named("mine").title == "Our source freezes"
-    with pytest.raises(UsageError, match="did you mean mine"):
-        DRILLS.named("mime")
 
 
 def test_settings_that_are_typed_take_the_place_of_its_own() -> None:

@@ -99,11 +99,6 @@ def test_the_registry_has_no_clash_and_the_footer_no_unknown_action() -> None:
     assert {one for item in FOOTER for one in item.actions.split()} <= set(DEFAULT_KEYS)
 
 
-def test_keys_are_written_shortly() -> None:
-    labels = {"ctrl+p": "^p", "shift+left": "shift+←", "question_mark": "?", "R": "R"}
-    assert {key: key_label(key) for key in labels} == labels
-
-
 def test_in_ascii_no_two_keys_of_a_key_line_look_alike() -> None:
     for items in (mode.footer for mode in (DRIVE, REPLAY, VIEW, ATTACHED)):
         bound = [keys_of(action, {})[0] for item in items for action in item.actions.split()]

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bench.prediction_tables import validation_markdown
-from replexplorer.cli.arguments import COMMANDS, GROUPS, VERBS, build_parser
+from replexplorer.cli.arguments import COMMANDS, GROUPS, build_parser
 from replexplorer.core.fault import KINDS
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value
 from replexplorer.formats.calibration import shipped_calibration
@@ -136,11 +136,6 @@ def test_lines_fit_a_terminal_and_a_diff() -> None:
         )
         lines = (re.sub(r"\]\([^)]*\)", "", line) for line in text.splitlines())
         assert [line for line in lines if len(line) > 120 and not line.startswith(("|", "!["))] == [], file
-
-
-def test_every_verb_is_named() -> None:
-    text = "".join(file.read_text(encoding="utf-8") for file in PAGES)
-    assert [v for v in VERBS if f"`{v}`" not in text and f"replexplorer {v}" not in text] == []
 
 
 # -- what the README shows was drawn by the play next to it, over the tour that ships

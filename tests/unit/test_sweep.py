@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
@@ -407,17 +406,3 @@ def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path)
         return finished
 
     assert len(Path(asyncio.run(use())).read_text().splitlines()) == 3
-
-
-def test_a_broken_journal_is_named(tmp_path: Path) -> None:
-    file, pipe = tmp_path / "broken.jsonl", tmp_path / "pipe.jsonl"
-    nested, endless = "[" * 100_000, f'{{"a": {"9" * 5000}}}'
-    for content in ("{}\nnonsense\n{}", nested, '{"a": NaN}', endless, "5", "\xff"):
-        file.write_text(f"{content}\n")
-        with pytest.raises(UsageError, match=r"broken\.jsonl is broken: remove it"):
-            asyncio.run(FileJournal("sweep", file).read())
-    with pytest.raises(UsageError, match="file exists: make room"):
-        asyncio.run(FileJournal("sweep", file / "below.jsonl").begin({}))
-    os.mkfifo(pipe)
-    with pytest.raises(UsageError, match="is a pipe"):
-        asyncio.run(FileJournal("sweep", pipe).read())

@@ -7,14 +7,14 @@ from typing import Final
 
 from replexplorer.core.epochs.epochs import BEFORE, LAG, TOO_NOISY, TOO_SHORT, Epoch, EpochSide
 from replexplorer.core.server.comeback import outage_words
-from replexplorer.core.server.exposure import Loss, Unknown
+from replexplorer.core.server.exposure import FAILURES, Loss, Unknown
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.stats.ratio import interval_text, range_text, ratio_text, times_text
 from replexplorer.core.text import duration_text, elapsed, printable
 
-_LOSSES: Final = ("mysqld dies", "power cut", "source lost")
 HEADS: Final = (
-    "#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", *_LOSSES, "lag s", "effect", "verdict",
+    "#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", *FAILURES.values(), "lag s", "effect",
+    "verdict",
 )  # fmt: skip
 """Of the ledger's columns."""
 NOTE: Final = (
@@ -132,8 +132,7 @@ def ledger_rows(epochs: Iterable[Epoch], origin_s: float = 0.0) -> Iterator[list
 
 def _cells(side: EpochSide) -> list[str]:
     estimates = (side.tps, side.p50_ms, side.p95_ms, side.p99_ms)
-    seen = side.exposure
-    losses = (None,) * 3 if seen is None else (seen.process_dies, seen.power_cut, seen.source_lost)
+    losses = (None,) * len(FAILURES) if side.exposure is None else side.exposure.losses
     figures = [with_interval(estimate) for estimate in estimates]
     lag = side.lag
     late = "-" if lag is None else f"{lag.end:.1f} ({lag.max:.1f}){lag.trending}"

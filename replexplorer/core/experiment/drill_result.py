@@ -27,19 +27,33 @@ from replexplorer.core.server.counters import CommitCost, CostSample, commit_cos
 from replexplorer.core.server.exposure import FAILURES, Exposure, Loss
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.system import DEFAULT
+from replexplorer.core.text import utc
 from replexplorer.core.tick import Tick
 
 
 @dataclass(frozen=True, slots=True)
+class CourseEvent:
+    """Something that happened in a measurement: a knob turned, a fault, a change of state."""
+
+    t_s: float
+    """Since the measurement began."""
+    at: str
+    severity: str
+    text: str
+
+
+@json_keys(seconds="protection_s", unprotected="unprotected_commits")
+@dataclass(frozen=True, slots=True)
 class Passage:
-    """What happened between two moments."""
+    """What a measurement went through."""
 
     seconds: dict[str, float]
-    """By protection state, in the order in which they came."""
+    """In each protection state, in the order in which they came."""
     fallbacks: int | None
+    """Falls back to asynchronous by a timeout."""
     unprotected: int | None
-    """While semi-sync was asked for."""
-    events: tuple[Event, ...]
+    """Acknowledged while semi-sync was on and no replica had them, by the server's count."""
+    events: list[CourseEvent]
     """Marks, warnings and faults, oldest first."""
 
 
@@ -58,12 +72,16 @@ class Course:
 
     def between(self, from_s: float, to_s: float) -> Passage:
         """What happened from one moment to another."""
-        events = [event for event in self.events if from_s <= event.at_s <= to_s]
+        events = sorted(self.events, key=lambda event: event.at_s)
         return Passage(
             seconds=self._seconds(from_s, to_s),
             fallbacks=self._grown(from_s, lambda seen: seen.fallbacks),
             unprotected=self._grown(from_s, lambda seen: seen.unprotected),
-            events=tuple(sorted(events, key=lambda event: event.at_s)),
+            events=[
+                CourseEvent(event.at_s - from_s, utc(event.wall_s), event.severity.value, event.text)
+                for event in events
+                if from_s <= event.at_s <= to_s
+            ],
         )
 
     def _seconds(self, from_s: float, to_s: float) -> dict[str, float]:

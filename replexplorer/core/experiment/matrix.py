@@ -26,6 +26,7 @@ from replexplorer.core.experiment.drill import (
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, Stage
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.server.exposure import FAILURES as FAILURES_IN_WORDS
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import DEFAULT, System
@@ -81,9 +82,7 @@ class FailureKind(StrEnum):
 
 
 IN_WORDS: Final[Mapping[str, str]] = {
-    FailureKind.PROCESS_DIES: "mysqld dies",
-    FailureKind.POWER_CUT: "power cut",
-    FailureKind.SOURCE_LOST: "source lost",
+    **FAILURES_IN_WORDS,
     FailureKind.ISOLATED: "cut off, then healed",
     FailureKind.MAJORITY_LOST: "majority lost",
     Mode.ASYNC: "async",

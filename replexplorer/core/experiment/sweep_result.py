@@ -460,23 +460,19 @@ class HeatMap:
         return [[each.value for each in row] for row in self.fields]
 
     @property
-    def is_partial(self) -> bool:
-        """Whether a field has a star."""
-        return any(each.text.endswith("*") for row in self.fields for each in row)
-
-    @property
     def lines(self) -> Sequence[str]:
         """In plain characters: shaded blocks with the figures."""
         rows = [
             (label, *(f"{self._shade(each) * 2} {each.text}" for each in row))
             for label, row in zip(self.rows.labels, self.fields, strict=True)
         ]
+        has_star = any(each.text.endswith("*") for row in self.fields for each in row)
         heads = ("", *self.columns.labels)
         drawn = table(rows, heads, range(len(heads))).splitlines()
         return [
             f"TPS: {self.rows.key} down, {self.columns.key} across",
             *drawn,
-            *(["* without cells that do not count"] * self.is_partial),
+            *(["* without cells that do not count"] * has_star),
         ]
 
     def _shade(self, field: Heat) -> str:

@@ -63,12 +63,12 @@ class RestoreGuard:
     """What was returned, each in a line; known once all was returned."""
     unrestored: tuple[str, ...] = ()
     """What could not be restored yet, each in a line; known once all was returned."""
+    lost: Desired = field(default_factory=dict)
+    """What a restart took, to be set with the next turn."""
     outcome: str = "is done"
     """How the experiment ended, as the log says it."""
     _kept: dict[KnobName, Value] = field(default_factory=dict)
     """What was requested before, named as while `source` was the source."""
-    _lost: Desired = field(default_factory=dict)
-    """What a restart took, to be set with the next turn."""
     _turned: dict[KnobName, Value] = field(default_factory=dict)
     """What was asked of knobs, named in the same way."""
     _faults: dict[int, Fault] = field(default_factory=dict)
@@ -101,18 +101,14 @@ class RestoreGuard:
 
         self._kept = owed.still(requested, replace(seen.roster, source=owed.source))
 
-    def add_lost(self, lost: Desired) -> None:
-        """What a restart took is set again with the next turn."""
-        self._lost = lost
-
     async def turn(self, desired: Desired) -> None:
         """Turn knobs; raises what `Controls.set` does."""
         self.keep(desired)
-        desired = {**self._lost, **desired}
+        desired = {**self.lost, **desired}
         await self._record(desired)
         await self.stack.controls.set(desired)
         self._turned |= self._said(desired, self.stack.seen.source, self.source)
-        self._lost = {}
+        self.lost = {}
         self.baseline.turned(desired, self.stack.seen)
 
     async def attach(self, replicas: int | None) -> None:
@@ -357,7 +353,7 @@ class RestoreGuard:
         if not (values := self._of_now(self._kept)):
             return left
         try:
-            await self.stack.controls.set({**self._lost, **values})
+            await self.stack.controls.set({**self.lost, **values})
             self.restored.append(f"{', '.join(map(str, self._kept))} restored")
             return left
         except ReplexplorerError:

@@ -155,7 +155,7 @@ class SweepRun:
         seen = await guard.look_alive(_DOWN)
         restarted = guard.baseline.restarted(seen)
         if restarted:
-            guard.add_lost(stack.lost(restarted))  # it is set again with the next run
+            guard.lost = stack.lost(restarted)  # it is set again with the next run
         why = _failure(guard, seen, wanted, measured)
         # What is drained after an open loop's end makes its last interval longer.
         even = measured.intervals[:-1] if is_open else measured.intervals
