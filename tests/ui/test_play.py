@@ -330,7 +330,8 @@ def test_a_lab_runs_by_its_name_and_one_that_does_not_hold_ends_the_play() -> No
     assert played.failure.exit_code == 1
 
 
-def test_a_lesson_says_each_step_and_what_came_of_it() -> None:
+def test_a_lesson_says_each_step_and_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replexplorer.ui.play._READ_S", 0.1)  # nobody reads it
     done: list[str] = []
 
     class Given:
