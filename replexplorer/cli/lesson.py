@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.adapters.recording import is_alive
 from replexplorer.cli.entry import is_served
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from replexplorer.engine.session import Session
 
 _LOOK_EVERY_S: Final = 0.5
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -54,8 +56,9 @@ def lesson_run(
         yield run
     finally:
         file.unlink(missing_ok=True)
-        if run.answers:
-            keep_record(paths.lesson_result(lesson.name), plain(run.result))
+        result, asked = paths.lesson_result(lesson.name), sum(step.ask is not None for step in lesson.steps)
+        if len(run.answers) == asked or (run.answers and not result.exists()):
+            keep_record(result, plain(run.result))
 
 
 def run_lesson(call: Call) -> int | Coroutine[Any, Any, int]:
@@ -89,15 +92,16 @@ def export(call: Call) -> int:
     from replexplorer.reports.report import html
 
     args, lesson = call.args, LESSONS.named(call.args.name)
-    answers, measured = None, ""
-    if args.answers:
-        found = _record(paths.lesson_result(lesson.name))
-        if found is None:
-            again = f"`replexplorer lesson run {args.name} --headless` measures them"
-            raise UsageError(f"no answers of {lesson.name} were measured on this machine", again)
+
+    def read(found: dict[str, Any]) -> tuple[dict[str, Answered], str]:
         answers = {each["step"]: Answered(**each) for each in found["answers"]}
-        measured = f"{found['server']}, {utc_for_people(found['started'])}"
-    page = html(handout(lesson, answers, measured))
+        return answers, f"{found['server']}, {utc_for_people(found['started'])}"
+
+    found = _record(paths.lesson_result(lesson.name), read) if args.answers else (None, "")
+    if found is None:
+        again = f"`replexplorer lesson run {args.name} --headless` measures them"
+        raise UsageError(f"no answers of {lesson.name} were measured on this machine", again)
+    page = html(handout(lesson, *found))
     if args.output is None:
         sys.stdout.write(page)
         return 0
@@ -138,16 +142,17 @@ async def notes(call: Call) -> int:
 
 def state_of(stack: str) -> LessonState | None:
     """Where the lesson is that is given on a stack; None where none is."""
-    found = _record(paths.lesson_state(stack))
-    if found is None or not is_alive(found.pop("pid")):
-        return None
-    answers = tuple(Answered(**each) for each in found.pop("answers"))
-    return LessonState(**found, answers=answers)
+
+    def read(found: dict[str, Any]) -> LessonState | None:
+        pid, answers = found.pop("pid"), tuple(Answered(**each) for each in found.pop("answers"))
+        return LessonState(**found, answers=answers) if is_alive(pid) else None
+
+    return _record(paths.lesson_state(stack), read)
 
 
-def _record(file: Path) -> dict[str, Any] | None:
-    """One of the program's own records; None where there is none."""
+def _record(file: Path, read: Callable[[dict[str, Any]], T]) -> T | None:
+    """One of the program's own records; None where there is none, or only one of another version."""
     try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError):
+        return read(json.loads(file.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None

@@ -267,11 +267,11 @@ class LessonRun:
         """Wait until clients write, the replicas have what the source has, or this is the protection state;
         raises StackUnavailable where that takes too long."""
         stack, patience = self._console.stack, Patience(self._clock, within_s, _LOOK_EVERY_S)
-        while await patience.again():
+        if what == CAUGHT_UP and await stack.caught_up(within_s):
+            return
+        while what != CAUGHT_UP and await patience.again():
             if what == WRITING:
                 is_so = (await stack.load.measure()).load.commits > 0
-            elif what == CAUGHT_UP:
-                is_so = await stack.caught_up(within_s)
             else:
                 is_so = (await stack.look()).protection.state.value == what
             if is_so:
@@ -391,7 +391,7 @@ async def headless(run: LessonRun, watch: Watch) -> LessonResult:
                 tell((await run.answer(None)).words)
             else:
                 await run.next()
-    except StackUnavailable as error:
+    except ReplexplorerError as error:
         if not run.answers:
             raise
         aborted = f"{run.step.name}: {error}"
