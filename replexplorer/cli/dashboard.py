@@ -95,7 +95,8 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
         on_quit=values.on_quit,
         heartbeat=True,
     )
-    experiments, unused = list[NamedExperiment](), list[str]()
+    experiments: list[NamedExperiment] = []
+    unused: list[str] = []
     for files, more in ((LESSONS, ()), (LABS, ()), (DRILLS, (Matrix(),))):
         own, failed = files.own()
         experiments += [*files.shipped().values(), *more, *(each for each, _ in own)]
