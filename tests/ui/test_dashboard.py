@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,7 @@ async def test_a_held_picture_is_held_in_the_log_and_the_ledger_as_well() -> Non
         )
         for key, title, told in (("L", "Events", "commits wait"), ("g", "Epochs", "later")):
             await app.press(key)
-            await app.until(lambda title=title: title in app.sheet[0])  # type: ignore[misc]
+            await app.until(partial(lambda title: title in app.sheet[0], title))
             assert told not in "\n".join(app.shown)
             await app.press("escape")
 
@@ -203,7 +204,8 @@ async def test_a_held_picture_moves_through_the_session_and_turns_nothing() -> N
         await app.play(make_tick(40.0, tps=100.0))
         for key, at_s in (("left", 24), ("shift+left", 1), ("right", 6), ("shift+right", 29)):
             await app.press(key)
-            await app.until(lambda at_s=at_s: f" FROZEN -{40 - at_s} s " in app.text("#header"), key)  # type: ignore[misc]
+            frozen = f" FROZEN -{40 - at_s} s "
+            await app.until(partial(lambda text: text in app.text("#header"), frozen), key)
             assert newest() == 30 + at_s
         app.facade.recorded = app.facade.recorded[10:]
         await app.press("shift+left")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -50,7 +51,7 @@ class Given(LessonRun):
 
 async def shows(app: Bench, *words: str) -> None:
     for each in words:
-        await app.until(lambda each=each: each in app.screen_text, each)  # type: ignore[misc]
+        await app.until(partial(lambda text: text in app.screen_text, each), each)
     assert "KEPT BACK" not in app.screen_text, "notes are the trainer's"
 
 
