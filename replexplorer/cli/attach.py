@@ -131,6 +131,8 @@ def attach(call: Call) -> int:
             "--allow-changes changes nothing by itself",
             "add --set KEY=VALUE ..., or run it on a terminal, where the dashboard changes settings",
         )
+    if args.set and _prints_state(args):
+        raise UsageError("--set prints what it set, not the state", "leave --set out, or the others")
     if args.for_s is not None and not (args.set or shows):
         raise UsageError("--for says how long changes or the dashboard last", "add --set, or leave it out")
     for text in args.set:
@@ -147,8 +149,13 @@ def attach(call: Call) -> int:
 def is_wanted(call: Call) -> bool:
     """Whether `attach` opens the dashboard: on a terminal, unless something is to be printed or changed."""
     args = call.args
-    prints = args.json or args.waits or args.check or args.format or args.lag < math.inf
-    return not (prints or args.set) and sys.stdout.isatty() and sys.stdin.isatty()
+    prints = args.json or args.set or _prints_state(args)
+    return not prints and sys.stdout.isatty() and sys.stdin.isatty()
+
+
+def _prints_state(args: Namespace) -> bool:
+    """Whether some part of the state is asked for."""
+    return bool(args.waits or args.check or args.format or args.lag < math.inf)
 
 
 def _dashboard(call: Call, servers: AttachedProvider) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.attach import attached_session, captured, known_login
 from replexplorer.cli.wiring import runs
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.engine.session import Session
 
+WATCHED_S: Final = 30.0
+"""How long their load is watched unless `--for` says otherwise."""
+
 
 async def theirs_of(call: Call) -> Theirs:
     """What the servers that are named are like. Raises UsageError where the stack is there already, and what
@@ -35,7 +38,7 @@ async def theirs_of(call: Call) -> Theirs:
     known = known_login(args, call.console, source=source)
     servers = AttachedProvider(source, replicas, known.login, writes=False)
     async with attached_session(call, servers) as session:
-        return await read_theirs(session, captured(call, known, args.for_s))
+        return await read_theirs(session, captured(call, known, args.for_s or WATCHED_S))
 
 
 async def make_like(call: Call, session: Session, theirs: Theirs) -> int:

@@ -42,6 +42,8 @@ async def up(call: Call) -> int:
         theirs = await theirs_of(call)
     elif args.replica:
         raise UsageError("--replica goes with --like", "`--replicas N` says how many this stack has")
+    elif args.for_s is not None:
+        raise UsageError("--for goes with --like", "leave it out")
     wanted = UpOptions(
         replicas=args.replicas if args.nodes is None else args.nodes - 1,
         image=args.image,

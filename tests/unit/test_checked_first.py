@@ -36,6 +36,7 @@ load --workload nope
 load --workload ~nobody-of-that-name/mine.sql
 load --table-size 999999999999
 up --replicas 0
+up --for 30
 up --image x\udc9b
 fault inject kil
 fault inject kill=3
@@ -76,6 +77,7 @@ drill run power_cut --only 1/1
 drill run matrix --only power-cut nope
 attach db --set sync_binlog=0
 attach db --allow-changes
+attach db --allow-changes --set sync_binlog=0 --lag 10
 attach db --for 1
 attach db --set sync_binlog=x --allow-changes
 attach db --replica http://x
