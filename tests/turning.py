@@ -1,12 +1,13 @@
-"""Commands to a session: knobs turned as they are typed, a sweep run."""
+"""Commands to a session: knobs turned and faults injected as they are typed, a sweep run."""
 
 from __future__ import annotations
 
 from replexplorer.core.experiment.experiment import Watch
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.sweep_result import Swept
+from replexplorer.core.fault import parse_fault
 from replexplorer.engine.experiment.sweep import SweepRun
-from replexplorer.engine.outcome import SetResult
+from replexplorer.engine.outcome import Injected, SetResult
 from replexplorer.engine.session import Session
 
 
@@ -14,6 +15,14 @@ async def turn(session: Session, *texts: str, dry_run: bool = False, anyway: boo
     """Set each `KEY=VALUE`; `anyway` also while an experiment runs."""
     assignments = tuple(session.console.parse(text) for text in texts)
     return await session.console.set(assignments, dry_run=dry_run, anyway=anyway)
+
+
+async def inject(session: Session, *faults: str) -> tuple[Injected, ...]:
+    """One fault after the other, as they are typed; what the last one did."""
+    done: tuple[Injected, ...] = ()
+    for text in faults:
+        done = await session.console.inject(parse_fault(text, session.fleet.roster))
+    return done
 
 
 async def sweep(

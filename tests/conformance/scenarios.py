@@ -13,7 +13,6 @@ from typing import Final
 import pytest
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.protection import Protection, ProtectionState
@@ -21,7 +20,7 @@ from replexplorer.engine.fleet import Member
 from replexplorer.engine.load import measure
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
-from tests.turning import turn
+from tests.turning import inject, turn
 from tests.waiting import until
 
 App = Callable[[str], AbstractAsyncContextManager[Session]]
@@ -91,10 +90,6 @@ async def errant(session: Session) -> int:
     """How many transactions the replica has that the source lacks."""
     has = await replica_of(session).executed()
     return gtid_count(subtract_gtids(has, await session.fleet.source.executed()))
-
-
-async def inject(session: Session, text: str) -> None:
-    await session.console.inject(parse_fault(text, session.fleet.roster))
 
 
 @asynccontextmanager
@@ -241,18 +236,6 @@ async def an_applier_that_stopped_acknowledges_and_lags(app: App) -> None:
             assert await lacks(session) == 3
         await until(lambda: lacks(session), "it has all", holds=lambda count: count == 0)
         assert await threads(session) == ("on", "on")
-
-
-@scenario
-async def a_receiver_that_stopped_neither_acknowledges_nor_applies(app: App) -> None:
-    async with app("fault") as session:
-        await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
-        await acknowledged(session)
-        async with broken(session, "receiver_stop"):
-            assert await threads(session) == ("off", "on")
-            await none_acknowledges(session)
-            assert (await seen(session)).state is ProtectionState.ARMED
-        await acknowledged(session)
 
 
 # -- the link

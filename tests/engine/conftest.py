@@ -9,13 +9,22 @@ import pytest
 
 from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualLoop
-from tests.fakes.world import World
+from tests.fakes.world import World, tasks_left
 from tests.waiting import load_runs, until_tick
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], AbstractEventLoop]]:
     """Virtual time, but for tests of processes and threads."""
     return {"loop": SelectorEventLoop if item.get_closest_marker("real_time") else VirtualLoop}
+
+
+@pytest.fixture(autouse=True)
+async def _nothing_is_left() -> AsyncIterator[None]:
+    """No task, connection, bridge or load of the engine outlives a test, whatever that is of."""
+    World.reached.clear()
+    yield
+    assert tasks_left() == []
+    assert not [left for world in World.reached if any(left := world.left())]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
@@ -12,8 +11,8 @@ from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill_result import DrillResult, figures_of, judge
-from replexplorer.core.experiment.experiment import ExperimentProgress, Try, Watch
-from replexplorer.core.experiment.lab import Lab, LabResult, PhaseResult
+from replexplorer.core.experiment.experiment import ExperimentProgress, Try
+from replexplorer.core.experiment.lab import LabResult, PhaseResult
 from replexplorer.core.experiment.matrix import CellResult, Matrix, MatrixResult, matrix_cells, stages_of
 from replexplorer.core.experiment.sweep_result import Swept, SweptRun
 from replexplorer.core.fault import FaultRequest
@@ -48,12 +47,10 @@ from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role, Roster, node_names
 from replexplorer.core.wire import Experiment
-from replexplorer.engine.change.promotion import Consent
 from replexplorer.engine.console import Console
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun, concluded
 from replexplorer.engine.experiment.matrix import MatrixRun
-from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.experiment.stack_api import Procedure
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.engine.outcome import (
@@ -251,31 +248,32 @@ class FakeFacade(Console):
 
     player: Final = None
 
+    steps: tuple[tuple[str, float | None], ...] = ()
+    """What `start` reports."""
+    lab_tries: tuple[Try, ...] = ()
+    """What each step of a lab shows."""
+    injected: tuple[Injected, ...] = ()
+    """What injecting answers."""
+    in_full: tuple[NodeView, ...] = ()
+    """What `nodes` answers."""
+    repaired: tuple[str, ...] = ()
+    """What `repair` answers."""
+    waited: tuple[ServerWaits, ...] = ()
+    """What sessions wait for, one look after the other."""
+    closing_line = "stack default keeps running; `replexplorer down` removes it"
+    _running: Experiment | None = None
+
     def __init__(self, *ticks: Tick, replicas: int = 1, by_turns: bool = False) -> None:
         self.calls: list[tuple[str, object]] = []
         self.pointed: list[str] = []
         """Knobs that were shown to who watches, one after the other."""
         self.failures: dict[str, ReplexplorerError] = {}
         """Method to the error that its next call raises."""
-        self.steps: tuple[tuple[str, float | None], ...] = ()
-        """What `start` reports."""
         self.hold: dict[str, asyncio.Event] = {}
         """Method to an event that its calls wait for."""
-        self.lab_tries: tuple[Try, ...] = ()
-        """What each step of a lab shows."""
         self.by_turns = by_turns
         """Each step of an experiment waits for a `turn`, else it goes as fast as it can."""
         self._steps_due = asyncio.Semaphore(0)
-        self.injected: tuple[Injected, ...] = ()
-        """What injecting answers."""
-        self.in_full: tuple[NodeView, ...] = ()
-        """What `nodes` answers."""
-        self.repaired: tuple[str, ...] = ()
-        """What `repair` answers."""
-        self.waited: tuple[ServerWaits, ...] = ()
-        """What sessions wait for, one look after the other."""
-        self.closing_line = "stack default keeps running; `replexplorer down` removes it"
-        self._running: Experiment | None = None
         self._replicas = replica_names(replicas)
         self._queue: asyncio.Queue[Tick | None] = asyncio.Queue()
         self.recorded: list[Tick] = []
@@ -372,32 +370,22 @@ class FakeFacade(Console):
     async def select(self, knob: KnobName | None) -> None:
         self.pointed.append(str(knob))
 
-    async def inject(
-        self, request: FaultRequest, for_s: float | None = None, anyway: bool = False
-    ) -> tuple[Injected, ...]:
+    async def inject(self, request: FaultRequest, *_: Any, **__: Any) -> tuple[Injected, ...]:
         self._refuse()
         await self._note("inject", (request.text, request.nodes))
         return self.injected
 
-    async def failover(
-        self,
-        to: str | None = None,
-        since_s: float | None = None,
-        anyway: bool = False,
-        accept_loss: bool = False,
-    ) -> RoleChange:
+    async def failover(self, to: str | None = None, *_: Any, **__: Any) -> RoleChange:
         return await self._promote(ChangeKind.FAILOVER, to)
 
-    async def switchover(self, to: str | None = None, anyway: bool = False) -> RoleChange:
+    async def switchover(self, to: str | None = None, *_: Any, **__: Any) -> RoleChange:
         return await self._promote(ChangeKind.SWITCHOVER, to)
 
     async def _promote(self, kind: ChangeKind, to: str | None) -> RoleChange:
         await self._note(kind.value, to)
         return RoleChange(kind, "db1", to or "db2", rpo=RecoveryPoint(0), rto=RecoveryTime(total_ms=312.0))
 
-    async def rejoin(
-        self, node: str, consent: Consent | None = None, anyway: bool = False, copy: bool = False
-    ) -> RoleChange:
+    async def rejoin(self, node: str, *_: Any, **__: Any) -> RoleChange:
         await self._note("rejoin", node)
         return RoleChange(ChangeKind.REJOIN, node, "db1", rpo=RecoveryPoint(7))
 
@@ -412,37 +400,22 @@ class FakeFacade(Console):
         found: Any
         match experiment:
             case SweepRun():
-                with self._experiment("sweep", experiment.sweep.grid.text):
-                    found = await self._sweep(experiment)
+                kind, name, found = "sweep", experiment.sweep.grid.text, self._sweep(experiment)
             case LabRun():
-                with self._experiment("lab", experiment.lab.name):
-                    found = await self._lab(
-                        experiment.lab,
-                        quick=experiment.quick,
-                        watch=experiment.watch,
-                        conductor=experiment.conductor,
-                    )
+                kind, name, found = "lab", experiment.lab.name, self._lab(experiment)
             case DrillRun():
-                with self._experiment("drill", experiment.drill.name):
-                    found = await self._drill(experiment)
+                kind, name, found = "drill", experiment.drill.name, self._drill(experiment)
             case MatrixRun():
-                with self._experiment("drill", "matrix"):
-                    found = await self._matrix(experiment)
+                kind, name, found = "drill", "matrix", self._matrix(experiment)
             case _:
                 raise NotImplementedError(experiment)
-        return cast("R", found)
-
-    @contextmanager
-    def _experiment(self, kind: str, name: str) -> Iterator[None]:
         self._running = Experiment(kind, name, "tui", 1, "here")
         try:
-            yield
+            return cast("R", await found)
         finally:
             self._running = None
 
-    async def set(
-        self, assignments: Sequence[Assignment], *, dry_run: bool = False, anyway: bool = False
-    ) -> SetResult:
+    async def set(self, assignments: Sequence[Assignment], **_: Any) -> SetResult:
         """Keep the values."""
         self._refuse()
         asked = _asked(assignments)
@@ -516,20 +489,21 @@ class FakeFacade(Console):
             result.add(CellResult(cell, WALL_S, 20.0, 900, number, 0, number * 10.0, 812.0, meter))
         return result
 
-    async def _lab(self, lab: Lab, *, quick: bool, watch: Watch, conductor: Conductor) -> LabResult:
+    async def _lab(self, run: LabRun) -> LabResult:
         """Play each phase when it is its turn, 100 TPS more than the one before."""
-        await self._note("lab", (lab.name, quick))
-        result = LabResult(lab, server="mysql 9.7.4", started_wall_s=WALL_S, quick=quick)
+        lab, conductor = run.lab, run.conductor
+        await self._note("lab", (lab.name, run.quick))
+        result = LabResult(lab, server="mysql 9.7.4", started_wall_s=WALL_S, quick=run.quick)
         try:
             for number, phase in enumerate(lab.phases, 1):
                 left_s = 10.0 * (len(lab.phases) - number)
-                watch(ExperimentProgress(lab, number, "measuring", 0.5, left_s + 5, tries=self.lab_tries))
+                run.watch(ExperimentProgress(lab, number, "measuring", 0.5, left_s + 5, tries=self.lab_tries))
                 await self._its_turn()
                 service = Histogram.of([number * 1000] * 100)
                 state = Protection(phase.state, requested=True)
                 result.phases.append(PhaseResult(phase, {}, 85.2, service, 100.0 * number, None, state, 1, 0))
                 if number < len(lab.phases) and conductor.paused:
-                    watch(ExperimentProgress(lab, number, "waiting for the next phase", 1.0, left_s))
+                    run.watch(ExperimentProgress(lab, number, "waiting for the next phase", 1.0, left_s))
                     await conductor.gate()
         except asyncio.CancelledError:
             self.calls.append(("lab stopped", None))
@@ -591,10 +565,7 @@ class FakeTape:
             yield replace(make_tick(at_s, tps=10.0 * half), events=told)
 
     def events(self) -> Sequence[Event]:
-        return [
-            Event(at_s, 1_760_000_000 + at_s, Severity.MARK, f"change {number}", number)
-            for number, at_s in enumerate((4.0, 10.0), 1)
-        ]
+        return [change_event(at_s, number, f"change {number}") for number, at_s in enumerate((4.0, 10.0), 1)]
 
     def close(self) -> None:
         pass

@@ -12,6 +12,7 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.ports import LoadSettings, LoadTarget
+from tests.known import known
 
 PREPARING_S = 0.3
 CHANGING_S = 0.01
@@ -26,10 +27,11 @@ def interval_of(start_s: float, values_us: Iterable[int], length_s: float = 0.5,
 class FakeClientLogs:
     """`ports.ClientLogs` of one run, whoever begins it."""
 
+    _begun = False
+
     def __init__(self) -> None:
         self.log = RunLog(1, {}, {})
         """What its clients note."""
-        self._begun = False
 
     async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
         """See `ports.ClientLogs`."""
@@ -48,21 +50,22 @@ class FakeClientLogs:
 class FakeLoadProcess:
     """One generator; `running` tells whether its process would be there."""
 
+    settings: LoadSettings | None = None
+    target: LoadTarget | None = None
+    start_failure: ReplexplorerError | None = None
+    drains = 0
+    _failure: ReplexplorerError | None = None
+    _task: asyncio.Task[None] | None = None
+
     def __init__(
         self, commit: Callable[[float, int], tuple[int, float]], changing: Callable[[str, str], str | None]
     ) -> None:
         self._commit = commit
         """Called with seconds and clients; answers how many commits that makes and their latency in ms."""
         self._changing = changing
-        self.settings: LoadSettings | None = None
-        self.target: LoadTarget | None = None
-        self.start_failure: ReplexplorerError | None = None
         self.history: list[LoadSettings] = []
-        self.drains = 0
         self._end: asyncio.Event = asyncio.Event()
-        self._failure: ReplexplorerError | None = None
         self._intervals: asyncio.Queue[Interval | None] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
@@ -142,8 +145,8 @@ class FakeLoadProcess:
         self._intervals.put_nowait(None)
 
     def _report(self, began_s: float, ended_s: float, state: str = "running") -> None:
-        assert self.settings is not None
-        clients = self.settings.clients
+        settings = known(self.settings)
+        clients, is_open = settings.clients, settings.mode == OPEN
         count, latency_ms = self._commit(ended_s - began_s, clients)
         service = Histogram.of([round(latency_ms * 1000)] * count)
         self._intervals.put_nowait(
@@ -156,12 +159,12 @@ class FakeLoadProcess:
                 reconnects=0,
                 clients=clients,
                 connected=clients,
-                workload=self.settings.workload,
+                workload=settings.workload,
                 state=state,
-                mode=self.settings.mode,
-                rate_asked_tps=self.settings.rate_tps if self.settings.mode == OPEN else None,
-                response=service if self.settings.mode == OPEN else Histogram(),
-                arrivals=count if self.settings.mode == OPEN else 0,
+                mode=settings.mode,
+                rate_asked_tps=settings.rate_tps if is_open else None,
+                response=service if is_open else Histogram(),
+                arrivals=count if is_open else 0,
                 writes=count,
                 work=(ProcessWork(1, clients, count, 0.05 * (ended_s - began_s), ended_s - began_s),),
             )

@@ -14,14 +14,15 @@ class FakeRecorder:
 
     file = "/sessions/fake.rxs"
 
+    about: dict[str, str] | None = None
+    is_full = False
+    hangs = False
+    closed = 0
+    discarded = False
+    """There is no file any more."""
+
     def __init__(self) -> None:
-        self.about: dict[str, str] | None = None
         self.ticks: list[Tick] = []
-        self.is_full = False
-        self.hangs = False
-        self.closed = 0
-        self.discarded = False
-        """There is no file any more."""
 
     async def open(self, about: Mapping[str, str]) -> None:
         """See `ports.Recorder`."""

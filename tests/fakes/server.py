@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replexplorer.core.dialect.flavours import ALIVE
-from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
-from replexplorer.core.role_change import BootRoles
-from tests.fakes.servers import MYSQL_9, RANGES_9, mysql_9
+from tests.fakes.servers import MYSQL_9, RANGES_9, mysql_9, rows
+
+if TYPE_CHECKING:
+    from tests.fakes.world import World
 
 STATEMENT_S = 0.0004
 """From the client's send to its reply."""
@@ -34,12 +35,13 @@ SWITCHES = "rpl_semi_sync_source_"
 
 ASKED = mysql_9()
 """The dialect in which the engine speaks to it."""
-_COMMITS = ASKED.timed.question("sandbox")
-_COMMITS_OF_ALL = ASKED.timed.question(None)
-
-
-def _is(statement: str, question: Question[object]) -> bool:
-    return statement == question.statement
+_COMMITS, _COMMITS_OF_ALL = ASKED.timed.question("sandbox"), ASKED.timed.question(None)
+_SENT, _BEHIND, _LEDGER, _REACHED = (
+    ASKED.sent(""),
+    ASKED.behind(""),
+    ASKED.ledger_rows(0),
+    ASKED.reached("", 0),
+)
 
 
 @dataclass(eq=False)
@@ -58,31 +60,57 @@ class Wait:
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What a server sees of the others."""
-
-    acknowledging_s: Callable[[], list[float]]
-    """Round trips of the replicas that acknowledge now, fastest first."""
-    round_trip_s: Callable[[str], float]
-    """Of a replica's link."""
-    source: Callable[[], FakeServer]
-    changing: Callable[[str, str], str | None]
-    """Told of each statement that changes something; a word in answer makes the server refuse it."""
-    heartbeats: Callable[[str], int]
-    """That a replica received."""
-    reconnected: Callable[[str], None]
-    """A replica's IO thread has a new connection."""
-    boot_roles: Callable[[], BootRoles | None]
-    """What servers are when they start; None: as they were made."""
-
-
 class FakeServer:
     """One mysqld."""
 
-    def __init__(self, node: str, number: int, surroundings: Surroundings) -> None:
+    follows = "db1"
+    """The host that a replica replicates from."""
+    silent = False
+    """A replica that its source does not count and that acknowledges nothing."""
+    acknowledges = True
+    """On the source: acknowledgements arrive; otherwise they are lost on the way."""
+    has_heartbeat_table = True
+    beats = 0
+    """Heartbeats that were written."""
+    stale_connections = 0
+    """On the source: of replicas that are connected anew, or gone, and were not missed yet."""
+    lags = False
+    """A replica that does not catch up."""
+    purged = ""
+    """What it has executed and has in no binlog any more."""
+    can_copy = False
+    """Its clone plugin is loaded."""
+    errant = ""
+    """On a replica: GTIDs that its source lacks."""
+    _own_commits = 0
+    """On a replica: transactions that somebody committed there."""
+    has: str | None = None
+    """Its GTID set, whatever was committed; None: what its source has, as below."""
+    missing = 0
+    """On a replica: how many of its source's commits it has not executed."""
+    received: int | None = None
+    """On a replica: how many of its source's commits it has, None for all."""
+    reading_refused: int | None = None
+    """The error number that answers who asks for its logs' state."""
+    owned = ""
+    """GTIDs that are on their way."""
+    commits = 0
+    loses = 0
+    """How many of its commits the next start lacks."""
+    reads = "binlog.000001"
+    """On a replica: the source's binlog that it reads."""
+    statement_s = STATEMENT_S
+    """What a statement takes."""
+    slow_s = 0.0
+    """How late it greets who logs in; for ever where it hangs."""
+    starting = False
+    """Its container runs, and no login succeeds yet."""
+    running = False
+    logins = 0
+
+    def __init__(self, node: str, number: int, world: World) -> None:
         self.node = node
-        self._around = surroundings
+        self._world = world
         self.startup: dict[str, str] = {
             **MYSQL_9,
             "server_uuid": f"uuid-{number}",
@@ -91,8 +119,6 @@ class FakeServer:
         }
         """What a restart brings back: SET GLOBAL does not survive it."""
         self.is_replica = node != "db1"
-        self.follows = "db1"
-        """The host that a replica replicates from."""
         if self.is_replica:
             self.startup["super_read_only"] = "ON"
         self.refusals: dict[str, int] = {}
@@ -101,58 +127,16 @@ class FakeServer:
         """Statements that are asked alone, with the rows that answer each."""
         self.stuck: set[str] = set()
         """Variables whose SET is accepted and changes nothing."""
-        self.silent = False
-        """A replica that its source does not count and that acknowledges nothing."""
-        self.acknowledges = True
-        """On the source: acknowledgements arrive; otherwise they are lost on the way."""
-        self.has_heartbeat_table = True
-        self.beats = 0
-        """Heartbeats that were written."""
-        self.stale_connections = 0
-        """On the source: of replicas that are connected anew, or gone, and were not missed yet."""
-        self.lags = False
-        """A replica that does not catch up."""
         self.ledger: list[tuple[int, int, int]] = []
         """Rows of the `ledger` load, of whatever run: client, first, last."""
-        self.purged = ""
-        """What it has executed and has in no binlog any more."""
-        self.can_copy = False
-        """Its clone plugin is loaded."""
-        self.errant = ""
-        """On a replica: GTIDs that its source lacks."""
-        self._own_commits = 0
-        """On a replica: transactions that somebody committed there."""
-        self.has: str | None = None
-        """Its GTID set, whatever was committed; None: what its source has, as below."""
-        self.missing = 0
-        """On a replica: how many of its source's commits it has not executed."""
-        self.received: int | None = None
-        """On a replica: how many of its source's commits it has, None for all."""
-        self.reading_refused: int | None = None
-        """The error number that answers who asks for its logs' state."""
-        self.owned = ""
-        """GTIDs that are on their way."""
-        self.commits = 0
-        self.loses = 0
-        """How many of its commits the next start lacks."""
         self.commit_counters: list[dict[str, Any]] = []
         """Rows of performance_schema that say what commits wait for."""
         self.applied: dict[str, Any] = {"queued": "", "missing": ""}
         """What a replica says of its applier."""
         self.binlogs: list[tuple[str, int]] = [("binlog.000001", 1000)]
         """Name and size in bytes, oldest first."""
-        self.reads = "binlog.000001"
-        """On a replica: the source's binlog that it reads."""
-        self.statement_s = STATEMENT_S
-        """What a statement takes."""
-        self.slow_s = 0.0
-        """How late it greets who logs in; for ever where it hangs."""
-        self.starting = False
-        """Its container runs, and no login succeeds yet."""
-        self.running = False
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[Rows]] = set()
         self.sessions: set[Session] = set()
-        self.logins = 0
         self.boot()
 
     # -- life
@@ -162,7 +146,7 @@ class FakeServer:
         self.running = True
         self.variables = dict(self.startup)
         self.pool_resize_looks = 0
-        roles = self._around.boot_roles()
+        roles = self._world.boot_roles
         if roles is not None:
             self.variables["super_read_only"] = "OFF" if self.node == roles.source else "ON"
         replicates = self.is_replica and (roles is None or self.node not in roles.detached)
@@ -189,12 +173,12 @@ class FakeServer:
         self.registered = False
         if replicates:
             self.registered = True
-            asyncio.get_running_loop().call_soon(lambda: self._around.source().replica_came())
+            asyncio.get_running_loop().call_soon(lambda: self._world.primary.replica_came())
 
     @property
     def executed(self) -> str:
         """Its GTID set: the source's, on a replica with what it has beside."""
-        source = self._around.source()
+        source = self._world.primary
         if self.has is not None or source.has is not None:
             return self.has or str(source.has)
         commits = source.commits if self._stopped_at is None else self._stopped_at
@@ -234,29 +218,21 @@ class FakeServer:
         assert not session.lost, "a statement on a closed connection"
         assert not session.busy, "two statements at once on one connection"
         session.busy = True
-        answer: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._serve(session, statement, answer), name=f"server {self.node}")
+        task = asyncio.create_task(self._serve(session, statement), name=f"server {self.node}")
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
-        return answer
+        return asyncio.shield(task)
 
-    async def _serve(self, session: Session, statement: str, answer: asyncio.Future[Rows]) -> None:
+    async def _serve(self, session: Session, statement: str) -> Rows:
         try:
             await asyncio.sleep(self.statement_s / 2)
-            rows = await self._execute(statement)
+            answer = await self._execute(statement)
             await asyncio.sleep(self.statement_s / 2)
-        except ServerRefused as refused:
-            session.busy = False
-            if not answer.done():
-                answer.set_exception(refused)
         except asyncio.CancelledError:
-            if not answer.done():
-                answer.set_exception(ServerUnreachable(f"{self.node}: the connection was lost"))
-            raise
-        else:
+            raise ServerUnreachable(f"{self.node}: the connection was lost") from None
+        finally:
             session.busy = False
-            if not answer.done():
-                answer.set_result(rows)
+        return answer
 
     # -- statements
 
@@ -276,71 +252,61 @@ class FakeServer:
             return self.answers[statement]
         now_s = asyncio.get_running_loop().time()
         names = re.findall(r"'([^']+)'", statement)
-        if statement.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN"):
-            return [
-                {"Variable_name": name, "Value": self.variables[name]}
-                for name in names
-                if name in self.variables
-            ]
-        if _is(statement, ASKED.ranges):
-            return RANGES_9
-        if _is(statement, ASKED.timeouts):
-            return [{"timeouts": self.timeouts}]
-        if _is(statement, ASKED.waits):
-            began_s = [wait.began_s for wait in self.waits]
-            if self.load_waits_from_s is not None:
-                began_s.append(self.load_waits_from_s)
-            oldest = now_s - min(began_s) if began_s else None
-            return [{"oldest_wait_s": oldest, "waiting": len(began_s)}]
-        if _is(statement, ASKED.log_state):
-            if self.reading_refused is not None:
-                raise ServerRefused(
-                    self.reading_refused, f"{self.node}: {self.reading_refused} refused by the test"
-                )
-            return self._log_state(names)
-        if _is(statement, ASKED.received_gtids):
-            source = self._around.source()
-            received = source.commits if self.received is None else self.received
-            of_source = f"{source.variables['server_uuid']}:1-{received + 1}"
-            return [{"executed": self.errant, "received": of_source}]
-        if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
-            status = self._status()
-            return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
-        if _is(statement, _COMMITS) or _is(statement, _COMMITS_OF_ALL):
-            return self.commit_counters
-        if _is(statement, ASKED.position):
-            return [{"owned": self.owned, "executed": self.executed}]
-        if _is(statement, ASKED.sent("")):
-            executed = self._as_selected("gtid_executed")
-            return [{"executed": executed, "dump_thread": 41, "sent": "0"}]
-        if _is(statement, ASKED.behind("")):
-            return [
-                {
-                    **dict.fromkeys(("applying_us", "waiting_us", "applied_us", "busy", "workers")),
-                    **self.applied,
-                }
-            ]
-        if match := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
-            return [{match[2]: self._as_selected(match[1])}]
-        if _is(statement, ASKED.binlogs):
-            return [{"Log_name": name, "File_size": size} for name, size in self.binlogs]
+        match statement:
+            case ASKED.ranges.statement:
+                return RANGES_9
+            case ASKED.timeouts.statement:
+                return [{"timeouts": self.timeouts}]
+            case ASKED.waits.statement:
+                began_s = [wait.began_s for wait in self.waits]
+                if self.load_waits_from_s is not None:
+                    began_s.append(self.load_waits_from_s)
+                oldest = now_s - min(began_s) if began_s else None
+                return [{"oldest_wait_s": oldest, "waiting": len(began_s)}]
+            case ASKED.log_state.statement:
+                if (number := self.reading_refused) is not None:
+                    raise ServerRefused(number, f"{self.node}: {number} refused by the test")
+                return self._log_state(names)
+            case ASKED.received_gtids.statement:
+                source = self._world.primary
+                received = source.commits if self.received is None else self.received
+                of_source = f"{source.variables['server_uuid']}:1-{received + 1}"
+                return [{"executed": self.errant, "received": of_source}]
+            case _COMMITS.statement | _COMMITS_OF_ALL.statement:
+                return self.commit_counters
+            case ASKED.position.statement:
+                return [{"owned": self.owned, "executed": self.executed}]
+            case _SENT.statement:
+                return [{"executed": self.executed, "dump_thread": 41, "sent": "0"}]
+            case _BEHIND.statement:
+                unknown = dict.fromkeys(("applying_us", "waiting_us", "applied_us", "busy", "workers"))
+                return [{**unknown, **self.applied}]
+            case ASKED.binlogs.statement:
+                return [{"Log_name": name, "File_size": size} for name, size in self.binlogs]
+            case ASKED.can_copy.statement:
+                return [{"loaded": int(self.can_copy)}]
+            case ASKED.copying.statement:
+                return [{"stage": None, "copied": 0, "estimated": 0, "fault": None}]
+            case ALIVE.statement:
+                return [{"1": 1}]
+            case ASKED.received.statement:
+                heartbeats = self._world.links[self._world.link_of(self.node)].heartbeats()
+                return [{"heartbeats": heartbeats, "received": "uuid-0:1"}]
+            case ASKED.threads.statement:
+                return [self._replica_status()] if self.is_replica else []
+            case _LEDGER.statement:
+                return [{"client": client, "low": low, "high": high} for client, low, high in self.ledger]
+        is_of_variables = statement.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN")
+        if is_of_variables or "FROM performance_schema.global_status WHERE variable_name IN" in statement:
+            values = self.variables if is_of_variables else self._status()
+            return rows({name: values[name] for name in names if name in values})
+        if found := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
+            return [{found[2]: self._as_selected(found[1])}]
         if statement == ASKED.logged_before(self.binlogs[-1][0]).statement:
             return [{"Event_type": "Previous_gtids", "Info": self.logged_before}]
-        if _is(statement, ASKED.reached("", 0)) or statement.startswith("SELECT WAIT_FOR_EXECUTED_GTID_SET"):
+        if statement == _REACHED.statement or statement.startswith("SELECT WAIT_FOR_EXECUTED_GTID_SET"):
             self.applied["queued"] = ""
             return [{"late": int(self.lags or self.sql != "Yes")}]
-        if _is(statement, ASKED.can_copy):
-            return [{"loaded": int(self.can_copy)}]
-        if _is(statement, ASKED.copying):
-            return [{"stage": None, "copied": 0, "estimated": 0, "fault": None}]
-        if _is(statement, ALIVE):
-            return [{"1": 1}]
-        if _is(statement, ASKED.received):
-            return [{"heartbeats": self._around.heartbeats(self.node), "received": "uuid-0:1"}]
-        if _is(statement, ASKED.threads):
-            return [self._replica_status()] if self.is_replica else []
-        if _is(statement, ASKED.ledger_rows(0)):
-            return [{"client": client, "low": low, "high": high} for client, low, high in self.ledger]
         raise AssertionError(f"the engine sent {statement!r}")
 
     def _as_selected(self, name: str) -> object:
@@ -357,7 +323,7 @@ class FakeServer:
         now_s = asyncio.get_running_loop().time()
         own = {
             "status": "ON" if self.operational else "OFF",
-            "clients": len(self._around.acknowledging_s()) + self.stale_connections
+            "clients": len(self._world.acknowledging_s()) + self.stale_connections
             if not self.is_replica
             else 0,
             **self.counters,
@@ -419,7 +385,7 @@ class FakeServer:
         }
 
     async def _change(self, statement: str) -> None:
-        trouble = self._around.changing(self.node, statement)
+        trouble = self._world.changing(self.node, statement)
         if trouble is not None:
             raise ServerRefused(1290, f"{self.node}: 1290 {trouble}")
         for beginning, number in self.refusals.items():
@@ -440,7 +406,7 @@ class FakeServer:
             case ["FLUSH", "NO_WRITE_TO_BINLOG", "STATUS"]:
                 self.flush_status()
             case ["STOP", "REPLICA"]:
-                await asyncio.sleep(self._around.round_trip_s(self.node))
+                await asyncio.sleep(self._world.rtt_ms(self.node) / 1000)
                 self.io, self.registered = "No", False
                 self._stop_applying()
             case ["RESET", "REPLICA", "ALL"]:
@@ -453,7 +419,7 @@ class FakeServer:
                 async with self.setting:
                     await self._set(name, value.strip("'"))
             case ["STOP", "REPLICA", "IO_THREAD"]:
-                await asyncio.sleep(self._around.round_trip_s(self.node))
+                await asyncio.sleep(self._world.rtt_ms(self.node) / 1000)
                 self.io, self.registered = "No", False
             case ["START", "REPLICA", "IO_THREAD"]:
                 self.start_io()
@@ -501,7 +467,7 @@ class FakeServer:
     # -- replication
 
     def _stop_applying(self) -> None:
-        self.sql, self._stopped_at = "No", self._around.source().commits
+        self.sql, self._stopped_at = "No", self._world.primary.commits
 
     def _start_applying(self) -> None:
         self.sql, self._stopped_at = "Yes", None
@@ -509,7 +475,7 @@ class FakeServer:
     def start_io(self) -> None:
         """The IO thread connects, crossing the link many times."""
         self.io, self.io_errno = "Connecting", 0
-        self._register_after(ROUND_TRIPS_TO_REGISTER * self._around.round_trip_s(self.node) + 0.01)
+        self._register_after(ROUND_TRIPS_TO_REGISTER * self._world.rtt_ms(self.node) / 1000 + 0.01)
 
     def _register_after(self, seconds: float) -> None:
         asyncio.get_running_loop().call_later(seconds, self._register)
@@ -517,13 +483,13 @@ class FakeServer:
     def _register(self) -> None:
         if not self.running or self.io == "No":
             return
-        source = self._around.source()
+        source = self._world.primary
         if not source.running:
             self.io, self.registered = "Connecting", False
             self._register_after(RECONNECT_S)
             return
         self.io = "Yes"
-        self._around.reconnected(self.node)
+        self._world.reconnected(self.node)
         self.registered = self.variables["rpl_semi_sync_replica_enabled"] == "ON"
         source.replica_came()
 
@@ -550,7 +516,7 @@ class FakeServer:
             return
         if on:
             waits_alone = self.variables[f"{SWITCHES}wait_no_replica"] == "ON"
-            self.operational = waits_alone or len(self._around.acknowledging_s()) >= self.required
+            self.operational = waits_alone or len(self._world.acknowledging_s()) >= self.required
             return
         self._switch_off()
         await asyncio.sleep(SWITCH_OFF_S)
@@ -588,11 +554,11 @@ class FakeServer:
         if not self.enabled:
             return
         waits_alone = self.variables[f"{SWITCHES}wait_no_replica"] == "ON"
-        if self.operational and not waits_alone and len(self._around.acknowledging_s()) < self.required:
+        if self.operational and not waits_alone and len(self._world.acknowledging_s()) < self.required:
             self._switch_off()
         if not self.operational:
             self.counters["no_tx"] += 1
-            if times := self._around.acknowledging_s():
+            if times := self._world.acknowledging_s():
                 asyncio.get_running_loop().call_later(times[0], self._caught_up)
             return
         wait = Wait(asyncio.get_running_loop().time())
@@ -606,11 +572,11 @@ class FakeServer:
             timer.cancel()
 
     def _caught_up(self) -> None:
-        if self.running and self.enabled and len(self._around.acknowledging_s()) >= self.required:
+        if self.running and self.enabled and len(self._world.acknowledging_s()) >= self.required:
             self.operational = True
 
     def _send_out(self, wait: Wait) -> None:
-        times = self._around.acknowledging_s()
+        times = self._world.acknowledging_s()
         if len(times) >= self.required:
             asyncio.get_running_loop().call_later(times[self.required - 1], self._acknowledge, wait)
 
@@ -618,7 +584,7 @@ class FakeServer:
         if (
             not self.acknowledges
             or wait not in self.waits
-            or len(self._around.acknowledging_s()) < self.required
+            or len(self._world.acknowledging_s()) < self.required
         ):
             return
         self.waits.remove(wait)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
@@ -32,6 +31,9 @@ from replexplorer.core.wire import (
 from replexplorer.ports import Agent
 from tests.fakes.clock import VirtualClock
 from tests.sidecar import load_virtual
+
+if TYPE_CHECKING:
+    from tests.fakes.world import World
 
 _CLOCK = SimpleNamespace(monotonic=VirtualClock().monotonic, time=VirtualClock().wall)
 SHARED, AGENT = load_virtual("shared", _CLOCK), load_virtual("server", _CLOCK)
@@ -92,37 +94,25 @@ class FakeLink:
 class FakeSidecar:
     """The agent of one node; a restart loses its delays and its probes."""
 
-    def __init__(
-        self,
-        node: str,
-        links: defaultdict[str, FakeLink],
-        document: StoredDocument,
-        places: Path,
-        total_delay_ms: Callable[[str], float],
-        changing: Callable[[str, str], str | None],
-        shaped: Callable[[str, str], None],
-    ) -> None:
+    shim = True
+    """The node's server runs with the shim."""
+    probed: DiskProbe | None = None
+    boots = 0
+    """Its health names the run; an agent from before knows none."""
+    answers_late_s = 0.0
+    """Between the reading of its health and the answer's arrival: a busy machine."""
+
+    def __init__(self, node: str, world: World) -> None:
         self.node = node
-        self._shaped = shaped
-        self.shim = True
-        """The node's server runs with the shim."""
-        self.probed: DiskProbe | None = None
-        self._links = links
-        self._document = document
-        self._places = SHARED.Places(places)
+        self._world, self._links, self._document = world, world.links, world.document
+        self._places = SHARED.Places(world.places)
         self._waiting: set[FakeAgent] = set()
         """Apps that wait for their turn."""
-        self._total_delay_ms = total_delay_ms
-        self._changing = changing
         self.refusals: dict[str, ReplexplorerError] = {}
         """Op to the error that answers it."""
         self.lost: Counter[str] = Counter()
         """Probes of each peer that nobody answered."""
         self.addresses: dict[str, str] = {}
-        self.boots = 0
-        """Its health names the run; an agent from before knows none."""
-        self.answers_late_s = 0.0
-        """Between the reading of its health and the answer's arrival: a busy machine."""
         self.boot()
 
     def boot(self) -> None:
@@ -149,11 +139,6 @@ class FakeSidecar:
         self.watched: set[str] = set()
         self._bridges: set[FakeAgent] = set()
 
-    @property
-    def boot_id(self) -> str:
-        """Of this run."""
-        return f"{self.node} {self.boots}"
-
     def stop(self) -> None:
         """The container ends."""
         self.running = False
@@ -164,6 +149,19 @@ class FakeSidecar:
         """End and come back."""
         self.stop()
         self.boot()
+
+    def health(self) -> Health:
+        """Of a machine of four cores."""
+        now_s = asyncio.get_running_loop().time()
+        return Health(
+            node=self.node,
+            boot=f"{self.node} {self.boots}",
+            uptime_s=now_s - self.booted_s,
+            volumes={"data": Volume(100 << 30, self.free_bytes)},
+            footprint_bytes=self.footprint_bytes,
+            machine_cores=4,
+            machine_busy_s=None if self.machine_share is None else 4 * now_s * self.machine_share,
+        )
 
     @property
     def delays(self) -> dict[str, float]:
@@ -176,7 +174,7 @@ class FakeSidecar:
     def state(self, peer: str) -> LinkState:
         """This side of the link."""
         rtt_ms = BASE_MS + (
-            self._total_delay_ms(link_key(self.node, peer)) if self._link_of(peer).rules_hold else 0.0
+            self._world.total_delay_ms(link_key(self.node, peer)) if self._link_of(peer).rules_hold else 0.0
         )
         since_s = asyncio.get_running_loop().time() - self._link_of(peer).changed_s
         answered = max(0, int((since_s - rtt_ms / 1000) / PROBE_EVERY_S)) if peer in self.watched else 0
@@ -198,14 +196,8 @@ class FakeSidecar:
             is_down=peer in self.flaps and self.flaps[peer].phase(VirtualClock().wall())[0],
         )
 
-    def link(self, peer: str, anew: bool) -> LinkState:
-        """This side of the link; `anew` begins to measure now."""
-        if anew:
-            self._link_of(peer).changed_s = asyncio.get_running_loop().time()
-        return self.state(peer)
-
     def _change(self, what: str) -> None:
-        if (trouble := self._changing(self.node, what)) is not None:
+        if (trouble := self._world.changing(self.node, what)) is not None:
             raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
 
     def set_link(self, peer: str, shape: Shape) -> LinkState:
@@ -213,7 +205,7 @@ class FakeSidecar:
         self._change(f"link {peer} {_told(shape)}")
         self.shapes[peer] = shape
         self._link_of(peer).changed_s = asyncio.get_running_loop().time()
-        self._shaped(self.node, peer)
+        self._world.shaped(self.node, peer)
         return self.state(peer)
 
     def set_flap(self, peer: str, flap: Flap | None) -> LinkState:
@@ -243,11 +235,6 @@ class FakeSidecar:
             jitter_ms=self.fsync_jitter_ms if self.shim else None,
         )
 
-    def probe_disk(self) -> DiskState:
-        """Write to it."""
-        self.probed = DiskProbe(0.1, 0.2, 0.3, 1000)
-        return self.disk()
-
     def set_disk(self, asked: SetDisk) -> DiskState:
         """Put what is asked in force."""
         if not self.shim:
@@ -271,14 +258,6 @@ class FakeSidecar:
                 setattr(self, name, value)
         return self.disk()
 
-    def watch(self, peer: str, address: str) -> LinkState:
-        """Begin to probe."""
-        if peer not in self.watched:
-            self.watched.add(peer)
-            self._link_of(peer).changed_s = asyncio.get_running_loop().time()
-        self.addresses[peer] = address
-        return self.state(peer)
-
     def read(self) -> Document:
         """The document."""
         return Document(self._document.version, copy.deepcopy(self._document.content))
@@ -299,11 +278,39 @@ class FakeSidecar:
         self._waiting.discard(agent)
         self._places.lose(agent)
 
-    def leave(self, agent: FakeAgent, place: wire.Place) -> None:
-        """As the agent does it."""
-        if place == wire.TURN:
-            self._waiting.discard(agent)
-        self._places.leave(place, agent.token)
+    def answer(self, agent: FakeAgent, request: wire.Request[Any]) -> Any:
+        """What it does at once."""
+        match request:
+            case wire.AskLink(peer, anew):
+                if anew:  # it begins to measure now
+                    self._link_of(peer).changed_s = asyncio.get_running_loop().time()
+                return self.state(peer)
+            case wire.SetLink(peer, _, shape):
+                return self.set_link(peer, shape)
+            case wire.SetFlap(peer, _, flap):
+                return self.set_flap(peer, flap)
+            case wire.AskDisk(probe):
+                self.probed = DiskProbe(0.1, 0.2, 0.3, 1000) if probe else self.probed
+                return self.disk()
+            case wire.SetDisk():
+                return self.set_disk(request)
+            case wire.Watch(peer, address):
+                if peer not in self.watched:
+                    self.watched.add(peer)
+                    self._link_of(peer).changed_s = asyncio.get_running_loop().time()
+                self.addresses[peer] = address
+                return self.state(peer)
+            case wire.AskDocument():
+                return self.read()
+            case wire.WriteDocument(content, expected):
+                return wire.Written(self.write(expected, content))
+            case wire.AskHolder(place):
+                return AGENT._held(agent, place, self._places.holder(place))
+            case wire.Leave(place):
+                if place == wire.TURN:
+                    self._waiting.discard(agent)
+                return self._places.leave(place, agent.token)
+        return self.health()
 
     async def take(self, agent: FakeAgent, asked: wire.Take) -> wire.Held:
         """As the agent does it."""
@@ -329,53 +336,27 @@ class FakeAgent(Agent):
             await asyncio.sleep(BRIDGE_S + self.sidecar.slow_s)
             self.sidecar._bridges.add(self)
             self.ended.clear()
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
+        return await asyncio.shield(asyncio.create_task(self._serve(op, act), name="server call"))
 
-        def serve() -> None:
-            try:
-                if not self.sidecar.running:
-                    raise StackUnavailable(f"the bridge to {self.node} was lost")
-                if op in self.sidecar.refusals:
-                    raise self.sidecar.refusals[op]
-                told = act()
-            except ReplexplorerError as error:
-                loop.call_later(CALL_S / 2, _refuse, answer, error)
-            else:
-                loop.call_later(CALL_S / 2, _answer, answer, told)
-
-        loop.call_later(CALL_S / 2, serve)
-        return await answer
+    async def _serve(self, op: str, act: Callable[[], T]) -> T:
+        await asyncio.sleep(CALL_S / 2)
+        if not self.sidecar.running:
+            raise StackUnavailable(f"the bridge to {self.node} was lost")
+        if op in self.sidecar.refusals:
+            raise self.sidecar.refusals[op]
+        told = act()
+        await asyncio.sleep(CALL_S / 2)
+        return told
 
     async def ask(self, request: wire.Request[Any]) -> Any:
         """See `ports.Agent`."""
-        box, op = self.sidecar, request.op
-        match request:
-            case wire.AskLink(peer, anew):
-                return await self._call(op, lambda: box.link(peer, anew))
-            case wire.SetLink(peer, address, shape):
-                assert address, "a rule needs the peer's address"
-                return await self._call(op, lambda: box.set_link(peer, shape))
-            case wire.SetFlap(peer, address, flap):
-                assert address, "a rule needs the peer's address"
-                return await self._call(op, lambda: box.set_flap(peer, flap))
-            case wire.AskDisk(probe):
-                return await self._call(op, box.probe_disk if probe else box.disk)
-            case wire.SetDisk():
-                return await self._call(op, lambda: box.set_disk(request))
-            case wire.Watch(peer, address):
-                return await self._call(op, lambda: box.watch(peer, address))
-            case wire.AskDocument():
-                return await self._call(op, box.read)
-            case wire.WriteDocument(content, expected):
-                return wire.Written(await self._call(op, lambda: box.write(expected, content)))
-            case wire.Take():
-                return await self._ask_for_place(request)
-            case wire.AskHolder(place):
-                return await self._call(op, lambda: AGENT._held(self, place, box._places.holder(place)))
-            case wire.Leave(place):
-                return await self._call(op, lambda: box.leave(self, place))
-        return await self._health()
+        assert getattr(request, "address", "none is asked for"), "a rule needs the peer's address"
+        if isinstance(request, wire.Take):
+            return await self._ask_for_place(request)
+        told = await self._call(request.op, lambda: self.sidecar.answer(self, request))
+        if isinstance(request, wire.AskHealth):
+            await asyncio.sleep(self.sidecar.answers_late_s)
+        return told
 
     async def _ask_for_place(self, asked: wire.Take) -> wire.Held:
         asked = replace(asked, wish=replace(asked.wish, pid=self.pid, host="here"))
@@ -391,23 +372,6 @@ class FakeAgent(Agent):
         """See `ports.Agent`."""
         await self.ended.wait()
 
-    async def _health(self) -> Health:
-        now_s = asyncio.get_running_loop().time
-        told = await self._call(
-            "health",
-            lambda: Health(
-                node=self.node,
-                boot=self.sidecar.boot_id,
-                uptime_s=now_s() - self.sidecar.booted_s,
-                volumes={"data": Volume(100 << 30, self.sidecar.free_bytes)},
-                footprint_bytes=self.sidecar.footprint_bytes,
-                machine_cores=4,
-                machine_busy_s=_share_of(4 * now_s(), self.sidecar.machine_share),
-            ),
-        )
-        await asyncio.sleep(self.sidecar.answers_late_s)
-        return told
-
     async def close(self) -> None:
         """End the bridge."""
         self.sidecar.drop(self)
@@ -418,23 +382,9 @@ def _written(value: float) -> str:
     return str(value) if isinstance(value, bool) else f"{value:g}"
 
 
-def _share_of(whole: float, share: float | None) -> float | None:
-    return None if share is None else whole * share
-
-
 def _told(shape: Shape) -> str:
     """A shape as tests read it: the delay, and what else is asked."""
     asked = {"jitter": shape.jitter_ms}
     asked |= {key: getattr(shape, name) for key, name in PLAIN_FIELDS.items()}
     more = [f"{name} {value:g}" for name, value in asked.items() if value]
     return " ".join([f"{shape.delay_ms:.3f}", *more, *(["cut"] if shape.cut else [])])
-
-
-def _answer(answer: asyncio.Future[T], told: T) -> None:
-    if not answer.done():
-        answer.set_result(told)
-
-
-def _refuse(answer: asyncio.Future[T], error: ReplexplorerError) -> None:
-    if not answer.done():
-        answer.set_exception(error)

@@ -9,9 +9,9 @@ import weakref
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -37,7 +37,7 @@ from tests.fakes.clock import VirtualClock
 from tests.fakes.journals import FakeShelf
 from tests.fakes.load import FakeClientLogs, FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
-from tests.fakes.server import SWITCHES, FakeServer, Surroundings
+from tests.fakes.server import FakeServer
 from tests.fakes.sidecar import (
     AGENT,
     BASE_MS,
@@ -63,46 +63,48 @@ _OUTSIDERS = ("server ", "load process")
 class World:
     """One stack and everything around it."""
 
+    reached: ClassVar[weakref.WeakSet[World]] = weakref.WeakSet()
+    """By an app, in the test under way."""
+
+    removals = 0
+    trouble_at: int | None = None
+    """The index into `changes` of the one that fails, once."""
+    stack_failure: ReplexplorerError | None = None
+    """Raised by the next `up`."""
+    servers_stay_away = False
+    """Servers of a new stack never accept a login."""
+    load_failure: ReplexplorerError | None = None
+    """The next load's `start` fails so."""
+    recorder: FakeRecorder | None = None
+    """Where sessions are recorded; None: they are not."""
+    boot_roles: BootRoles | None = None
+    """What servers are when they start; None: as they were made."""
+    keepers: set[str] | None = None
+    """Nodes whose agents keep what all apps share; None: all."""
+    generation = 0
+    """How many stacks of this name were made so far."""
+    _part_of_a_commit = 0.0
+
     def __init__(self, *, replicas: int = 1, exists: bool = True) -> None:
         self.node_names = node_names(replicas)
         self.exists = exists
-        self.removals = 0
         self.changes: list[tuple[str, str]] = []
         """Everything that was told to change, as (node, what), in order."""
-        self.trouble_at: int | None = None
-        """The index into `changes` of the one that fails, once."""
-        self.stack_failure: ReplexplorerError | None = None
-        """Raised by the next `up`."""
-        self.servers_stay_away = False
-        """Servers of a new stack never accept a login."""
-        self.load_failure: ReplexplorerError | None = None
-        """The next load's `start` fails so."""
         self.client_logs = FakeClientLogs()
         """Where `ledger` loads keep account."""
         self.journals = FakeShelf()
         """What sweeps and matrices have found."""
-        self.recorder: FakeRecorder | None = None
-        """Where sessions are recorded; None: they are not."""
         self.copies: dict[str, dict[str, bool]] = {}
         """Saved data by its name: which servers had ended."""
         self.restored: dict[str, str] = {}
         """Copies that were set back, by mark."""
         self.sqls: list[FakeSql] = []
         self.loads: list[FakeLoadProcess] = []
-        self.boot_roles: BootRoles | None = None
-        """What servers are when they start; None: as they were made."""
-        self.keepers: set[str] | None = None
-        """Nodes whose agents keep what all apps share; None: all."""
         self.moved: dict[str, str] = {}
         """Node to an address that is not its first."""
         self.power_cuts: list[tuple[str, str]] = []
         self.logs: dict[str, list[str]] = {}
         """What servers wrote since they were started, by node."""
-        self.end_at_start: set[str] = set()
-        """Nodes whose servers end as they start."""
-        self.generation = 0
-        """How many stacks of this name were made so far."""
-        self._part_of_a_commit = 0.0
         self._pids: Iterator[int] = iter(range(100, 10_000))
         self._make()
 
@@ -111,20 +113,11 @@ class World:
         self.generation += 1
         self.boot_roles = None
         self.document, places = StoredDocument(), tempfile.mkdtemp()
-        self._places = Path(places)
+        self.places = Path(places)
         weakref.finalize(self, shutil.rmtree, places, ignore_errors=True)
         self.links = defaultdict(FakeLink, {name: FakeLink() for name in self.node_names[1:]})
-        self._around = around = Surroundings(
-            lambda: self._acknowledging_s(),
-            lambda replica: self.rtt_ms(replica) / 1000,
-            lambda: self.primary,
-            self._changing,
-            lambda replica: self.links[self._link_of(replica)].heartbeats(),
-            self._reconnected,
-            lambda: self.boot_roles,
-        )
-        self.servers = {name: FakeServer(name, at, around) for at, name in enumerate(self.node_names)}
-        self.sidecars = {name: self._sidecar(name) for name in self.node_names}
+        self.servers = {name: FakeServer(name, at, self) for at, name in enumerate(self.node_names)}
+        self.sidecars = {name: FakeSidecar(name, self) for name in self.node_names}
 
     @property
     def credentials(self) -> Credentials:
@@ -143,8 +136,8 @@ class World:
         name = node_name(len(self.node_names) + 1)
         self.node_names.append(name)
         self.links[name] = FakeLink()
-        self.servers[name] = FakeServer(name, len(self.node_names), self._around)
-        self.sidecars[name] = self._sidecar(name)
+        self.servers[name] = FakeServer(name, len(self.node_names), self)
+        self.sidecars[name] = FakeSidecar(name, self)
 
     def shrink(self, replicas: int) -> None:
         """Remove all replicas but the first so many."""
@@ -153,11 +146,6 @@ class World:
             self.sidecars.pop(name).stop()
             del self.links[name], self.servers[name]
         del self.node_names[replicas + 1 :]
-
-    def _sidecar(self, name: str) -> FakeSidecar:
-        return FakeSidecar(
-            name, self.links, self.document, self._places, self._total_delay_ms, self._changing, self._shaped
-        )
 
     # -- what there is
 
@@ -179,7 +167,7 @@ class World:
 
         return max(self.node_names, key=rank)
 
-    def _link_of(self, replica: str) -> str:
+    def link_of(self, replica: str) -> str:
         """The link between the source and this node."""
         return link_key(self.source_name, replica) if replica != self.source_name else replica
 
@@ -192,7 +180,7 @@ class World:
         """The nodes of a link, by the world's name for it."""
         return ends_of(link) if is_pair(link) else ("db1", link)
 
-    def _total_delay_ms(self, link: str) -> float:
+    def total_delay_ms(self, link: str) -> float:
         one, other = self._ends(link)
         there, back = self.sidecars[one], self.sidecars[other]
         return there.delays.get(other, 0.0) + back.delays.get(one, 0.0)
@@ -202,7 +190,7 @@ class World:
         there, back = self.sidecars[one].shapes, self.sidecars[other].shapes
         return any(shape.cut for shape in (there.get(other), back.get(one)) if shape)
 
-    def _shaped(self, node: str, peer: str) -> None:
+    def shaped(self, node: str, peer: str) -> None:
         """A side of a link changed: the stream stops, or TCP tries again a moment later, and what waits is
         acknowledged."""
         name = link_key(node, peer)
@@ -211,18 +199,18 @@ class World:
         if not self._cuts(name):
             asyncio.get_running_loop().call_later(link.retry_s, lambda: self.primary.replica_came())
 
-    def _reconnected(self, replica: str) -> None:
+    def reconnected(self, replica: str) -> None:
         """A new IO thread does not wait for TCP's next try."""
-        link = self.links[self._link_of(replica)]
-        if not self._cuts(self._link_of(replica)):
+        link = self.links[self.link_of(replica)]
+        if not self._cuts(self.link_of(replica)):
             link.set_flow(False, 0)
             link.set_flow(True, 0)
 
     def rtt_ms(self, replica: str = "db2") -> float:
         """The round trip that packets take."""
-        return BASE_MS + self._total_delay_ms(self._link_of(replica))
+        return BASE_MS + self.total_delay_ms(self.link_of(replica))
 
-    def _acknowledging_s(self) -> list[float]:
+    def acknowledging_s(self) -> list[float]:
         return sorted(
             self.rtt_ms(name) / 1000
             for name, server in self.servers.items()
@@ -230,10 +218,10 @@ class World:
             and server.running
             and server.registered
             and not server.silent
-            and not self._cuts(self._link_of(name))
+            and not self._cuts(self.link_of(name))
         )
 
-    def _changing(self, node: str, what: str) -> str | None:
+    def changing(self, node: str, what: str) -> str | None:
         self.changes.append((node, what))
         return "refused by the test" if len(self.changes) - 1 == self.trouble_at else None
 
@@ -268,7 +256,7 @@ class World:
 
     def holder(self, place: wire.Place) -> Any:
         """Who has it; None where nobody has."""
-        found = SHARED.Places(self._places).holder(place)
+        found = SHARED.Places(self.places).holder(place)
         return AGENT._held(AGENT.Bridge(None), place, found).holder
 
     @property
@@ -316,7 +304,7 @@ class World:
         if not primary.running:
             return 0, 0.0
         waits = primary.enabled and primary.operational
-        times = self._acknowledging_s()
+        times = self.acknowledging_s()
         if waits and len(times) < primary.required:
             primary.load_waits_from_s = primary.load_waits_from_s or asyncio.get_running_loop().time()
             return 0, 0.0
@@ -333,6 +321,7 @@ class World:
 
     def outside(self) -> Outside:
         """The adapters of one app, a process of its own."""
+        self.reached.add(self)
         pid = next(self._pids)
 
         def sql(node: NodeAddress, credentials: Credentials) -> FakeSql:
@@ -342,22 +331,22 @@ class World:
             return connection
 
         def load(_: Reporter) -> FakeLoadProcess:
-            process = FakeLoadProcess(self.commit, self._changing)
+            process = FakeLoadProcess(self.commit, self.changing)
             process.start_failure, self.load_failure = self.load_failure, None
             self.loads.append(process)
             return process
 
-        recorder = self.recorder
+        recorder, provider = self.recorder, FakeProvider(self)
         record = None if recorder is None else lambda: recorder
         return Outside(
-            FakeProvider(self),
+            provider,
             sql,
             lambda node: FakeAgent(self.sidecars[node], pid),
             load,
             VirtualClock(),
             record,
             self.journals,
-            snapshots=FakeSnapshots(self),
+            snapshots=provider,
             client_logs=self.client_logs,
         )
 
@@ -387,6 +376,16 @@ class World:
         finally:
             await session.close()
 
+    @asynccontextmanager
+    async def brought_up(self, **options: Any) -> AsyncIterator[Session]:
+        """A session that has created or repaired the stack."""
+        session = self.session("up", **options)
+        try:
+            await session.up(lambda *_: None)
+            yield session
+        finally:
+            await session.disconnect()
+
     # -- what is left
 
     def open_connections(self) -> int:
@@ -401,6 +400,10 @@ class World:
         """Processes of loads."""
         return sum(load.running for load in self.loads)
 
+    def left(self) -> tuple[list[str], int, int, int]:
+        """Tasks, connections, bridges and loads that are there."""
+        return tasks_left(), self.open_connections(), self.open_bridges(), self.running_loads()
+
 
 def tasks_left() -> list[str]:
     """Tasks of the engine that still run, besides the caller's own."""
@@ -412,12 +415,12 @@ def tasks_left() -> list[str]:
     ]
 
 
+@dataclass
 class FakeProcess:
     """`ports.ServerProcess` over the world."""
 
-    def __init__(self, world: World, node: str) -> None:
-        self._world = world
-        self._node = node
+    _world: World
+    _node: str
 
     async def kill(self) -> None:
         """See `ports.ServerProcess`."""
@@ -443,7 +446,7 @@ class FakeProcess:
     async def start(self) -> None:
         """See `ports.ServerProcess`."""
         await asyncio.sleep(DOCKER_S)
-        if not self._world.servers[self._node].running and self._node not in self._world.end_at_start:
+        if not self._world.servers[self._node].running:
             self._world.servers[self._node].boot()
 
     async def log(self) -> Sequence[tuple[float, str]]:
@@ -459,34 +462,8 @@ class FakeProcess:
         return CpuUsed(str(server.started_s), CPU_A_COMMIT_S * self._world.primary.commits)
 
 
-class FakeSnapshots:
-    """`ports.Snapshots` over the world."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    async def save_data(self) -> tuple[str, int]:
-        """See `ports.Snapshots`."""
-        name = f"copy {len(self._world.copies) + 1}"
-        self._world.copies[name] = {node: not each.running for node, each in self._world.servers.items()}
-        return name, 100
-
-    async def restore_data(self, copy: str, mark: str) -> None:
-        """See `ports.Snapshots`."""
-        assert not any(server.running for server in self._world.servers.values())
-        self._world.restored[mark] = copy
-
-    async def was_restored(self, mark: str) -> bool:
-        """See `ports.Snapshots`."""
-        return mark in self._world.restored
-
-    async def keep_data(self, copies: Collection[str]) -> None:
-        """See `ports.Snapshots`."""
-        self._world.copies = {name: self._world.copies[name] for name in copies}
-
-
 class FakeProvider:
-    """`ports.Provider` over the world."""
+    """`ports.Provider` and `ports.Snapshots` over the world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -581,5 +558,21 @@ class FakeProvider:
         """See `ports.Provider`."""
         return f"log {node}"
 
+    async def save_data(self) -> tuple[str, int]:
+        """See `ports.Snapshots`."""
+        name = f"copy {len(self._world.copies) + 1}"
+        self._world.copies[name] = {node: not each.running for node, each in self._world.servers.items()}
+        return name, 100
 
-__all__ = ("BASE_MS", "LOCAL_MS", "SWITCHES", "TWO_REPLICAS", "World", "tasks_left")
+    async def restore_data(self, copy: str, mark: str) -> None:
+        """See `ports.Snapshots`."""
+        assert not any(server.running for server in self._world.servers.values())
+        self._world.restored[mark] = copy
+
+    async def was_restored(self, mark: str) -> bool:
+        """See `ports.Snapshots`."""
+        return mark in self._world.restored
+
+    async def keep_data(self, copies: Collection[str]) -> None:
+        """See `ports.Snapshots`."""
+        self._world.copies = {name: self._world.copies[name] for name in copies}

@@ -8,11 +8,10 @@ from typing import Any
 
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import Value
-from replexplorer.engine.outcome import Injected
 from replexplorer.engine.session import Session, SessionOptions
 from tests.integration.conftest import LiveStack
+from tests.turning import inject as inject
 
 
 @asynccontextmanager
@@ -43,11 +42,3 @@ async def connected(live: LiveStack, holder: str, **options: Any) -> AsyncIterat
 def as_asked(session: Session) -> dict[str, Value]:
     """Everything that is requested, by its written name."""
     return {str(name): session.state.requested_value(name) for name in session.state.names()}
-
-
-async def inject(session: Session, *faults: str) -> tuple[Injected, ...]:
-    """One fault after the other, as they are typed; what the last one did."""
-    done: tuple[Injected, ...] = ()
-    for text in faults:
-        done = await session.console.inject(parse_fault(text, session.fleet.roster))
-    return done
