@@ -15,10 +15,10 @@ from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.requested import write_document
 from replexplorer.engine.session import Session
 from tests.fakes.servers import mysql_9
-from tests.fakes.world import SWITCHES, TWO_REPLICAS, World
+from tests.fakes.world import TWO_REPLICAS, World
 from tests.turning import turn
 
-ENABLED = f"{SWITCHES}enabled"
+ENABLED = "rpl_semi_sync_source_enabled"
 
 
 def effects(result: SetResult) -> dict[str, object]:
@@ -34,19 +34,6 @@ async def test_a_dry_run_runs_nothing(world: World, session: Session) -> None:
     assert [change.effective for change in result.changed] == [None] * 4
     assert ("SET GLOBAL sync_binlog = 0",) in [change.statements for change in result.changed]
     assert events == ()
-
-
-async def test_a_value_that_the_server_does_not_take_is_rolled_back_after_a_look_at_it(
-    world: World, session: Session
-) -> None:
-    world.primary.stuck.add("sync_binlog")
-    before = world.state()
-    with pytest.raises(RolledBack, match="sync_binlog stays 1: the server did not accept 0") as caught:
-        await turn(session, "wait_point=after_commit", "sync_binlog=0")
-    assert caught.value.exit_code == ServerRefused.exit_code
-    assert caught.value.complete
-    assert world.state() == before
-    assert world.requested == {}
 
 
 KNOBS = (
@@ -85,9 +72,8 @@ async def test_a_document_that_cannot_be_written_takes_the_change_back(
     before = world.state()
     for sidecar in world.sidecars.values():
         sidecar.refusals["write_document"] = StackUnavailable("the disk is full")
-    with pytest.raises(RolledBack, match="the disk is full: nothing is changed") as caught:
+    with pytest.raises(RolledBack, match="the disk is full: nothing is changed"):
         await turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on")
-    assert caught.value.exit_code == 4
     assert world.state() == before
     assert world.document.version == 0
 
@@ -101,37 +87,29 @@ async def test_a_server_that_refuses_the_undo_of_what_it_refused_is_unchanged(
         with pytest.raises(RolledBack, match=r"1227 .*nothing is changed") as caught:
             await turn(session, *texts)
         assert caught.value.complete
-        assert caught.value.exit_code == 5
     assert world.state() == before
 
 
 async def test_what_cannot_be_taken_back_is_named(world: World, session: Session) -> None:
     world.primary.refusals["SET GLOBAL sync_binlog = 1"] = 1227
-    world.replica.refusals["SET GLOBAL sync_relay_log"] = 1227
     world.primary.stuck.add("innodb_flush_log_at_trx_commit")
     with pytest.raises(RolledBack) as caught:
         await turn(session, "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
     assert not caught.value.complete
+    assert caught.value.exit_code == ServerRefused.exit_code
+    assert "trx_commit stays 1: the server did not accept 2" in str(caught.value)
     assert "not rolled back: SET GLOBAL sync_binlog = 1" in str(caught.value)
 
 
-@TWO_REPLICAS
 async def test_one_end_of_a_link_that_fails_leaves_no_half_of_a_round_trip(
     world: World, session: Session
 ) -> None:
-    await turn(session, "rtt@db2=20")
+    await turn(session, "rtt=20")
     world.sidecars["db2"].refusals["set_link"] = StackUnavailable("the agent of db2 is away")
     with pytest.raises(RolledBack, match="the agent of db2 is away"):
-        await turn(session, "rtt@db2=85")
-    assert world.sidecars["db1"].delays["db2"] == pytest.approx(9.95)
-    del world.sidecars["db2"].refusals["set_link"]
-    world.sidecars["db2"].stop()
-    with pytest.raises(RolledBack, match="no agent on db2"):
-        await turn(session, "rtt@db2=85")
+        await turn(session, "rtt=85")
     assert world.sidecars["db1"].delays["db2"] == pytest.approx(9.95)
     assert world.requested == {"rtt@db2": 20.0}
-    await turn(session, "rtt@db3=85")
-    assert world.rtt_ms("db3") == pytest.approx(85.0)
 
 
 async def test_a_round_trip_below_the_path_is_its_floor_and_says_so(session: Session) -> None:
@@ -156,9 +134,7 @@ async def test_reset_is_one_change_with_one_undo(world: World, session: Session)
     await turn(session, "semi_sync=on", "rtt=20", "sync_binlog=0", "replica_parallel_workers=8", "clients=2")
     turned = world.state()
     await session.console.reset()
-    assert world.primary.variables[ENABLED] == "OFF"
-    assert world.rtt_ms() == pytest.approx(0.1)
-    assert session.state.requested_value(KnobName("clients", "load")) == 8
+    assert (world.primary.variables[ENABLED], world.requested["clients"]) == ("OFF", 8)
     await session.console.undo()
     assert world.state() == turned
     assert world.requested["clients"] == 2
@@ -168,7 +144,6 @@ async def test_a_knob_s_default_is_that_of_the_server_it_stands_on() -> None:
     name = KnobName("wait_point", SOURCE)
     async with World().attached() as session:
         assert session.knobs()[name].default == "after_sync"
-        assert session.state.default_value(name) == "after_sync"
         source = session.state.fleet.source
         maria = replace(mysql_9().capabilities, flavor="mariadb")
         source.probed = replace(mysql_9(), capabilities=maria)
@@ -195,32 +170,20 @@ async def test_a_counted_replica_that_restarts_is_missed_before_it_is_found() ->
     async with world.attached() as session:
         world.servers["db3"].silent = False
         world.servers["db2"].silent = True
-
-        def come_back() -> None:
-            world.servers["db2"].silent = False
-
-        asyncio.get_running_loop().call_later(0.5, come_back)
+        asyncio.get_running_loop().call_later(0.5, setattr, world.servers["db2"], "silent", False)
         result = await turn(session, "semi_sync=on", "semi_sync_replicas=2")
         assert result.warnings == ()
 
 
-@pytest.mark.parametrize("counted", [True, False])
 async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(
-    world: World, session: Session, counted: bool
+    world: World, session: Session
 ) -> None:
-    world.replica.silent = not counted
     world.primary.acknowledges = False
     result = await turn(session, "semi_sync=on", "semi_sync_timeout=60s", "rtt=10")
     (warning,) = [each for each in result.warnings if "not acknowledged" in each]
     assert "semi_sync is on and blocked" in warning
     assert "within 2 s" in warning
-    assert world.requested["semi_sync"] == "on"
-    assert world.primary.variables[ENABLED] == "ON"
-    world.replica.silent, world.primary.acknowledges = False, True
-    world.primary.replica_came()
-    await asyncio.sleep(0.1)
-    await session.state.refresh()
-    assert session.state.protection().state is ProtectionState.PROTECTED
+    assert (world.requested["semi_sync"], world.primary.variables[ENABLED]) == ("on", "ON")
 
 
 async def test_who_waits_for_another_app_s_change_is_told_for_whom(world: World, session: Session) -> None:
@@ -238,19 +201,6 @@ async def test_who_waits_for_another_app_s_change_is_told_for_whom(world: World,
         async with other.turns.change():
             with pytest.raises(StackUnavailable, match=r"tui .* has been changing knobs for 20 s"):
                 await turn(session, "sync_binlog=4")
-
-
-async def test_a_verb_that_turns_at_once_looks_once() -> None:
-    world = World(replicas=2)
-    session = world.session("set")
-    try:
-        await session.attach(look=False)
-        assert session.state.samples == {}
-        result = await turn(session, "sync_binlog=0", "rtt@db3=20")
-        assert effects(result) == {"sync_binlog": 0, "rtt@db3": 20.0}
-        assert session.state.samples_before == {}
-    finally:
-        await session.disconnect()
 
 
 # -- who acknowledges
@@ -466,9 +416,6 @@ async def test_what_is_so_already_runs_nothing_and_is_requested(world: World, se
     assert result.changed == ()
     assert {str(name) for name in result.unchanged} == {"semi_sync", "rtt@db2", "sync_binlog"}
     assert (len(world.changes), world.document.version) == (before, version)
-    with pytest.raises(UsageError, match="cannot change from on to off"):
-        await turn(session, "semi_sync=off", "innodb_doublewrite=off")
-    assert len(world.changes) == before
 
 
 async def test_changes_at_once_run_one_after_the_other_and_lose_nothing(
@@ -534,8 +481,6 @@ async def test_what_needs_a_dead_server_is_refused_and_changes_nothing(
         await turn(session, "semi_sync=on", "sync_binlog=0")
     assert (world.state(), world.changes, world.document.version) == (before, [], 0)
     assert effects(await turn(session, "sync_binlog=0")) == {"sync_binlog": 0}
-    with pytest.raises(StackUnavailable, match="db2 is down"):
-        await turn(session, "sync_relay_log=1")
     world.crash("db1")
     with pytest.raises(StackUnavailable, match="primary is down"):
         await turn(session, "sync_binlog=1")
