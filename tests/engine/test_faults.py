@@ -9,25 +9,17 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.event import Event
 from replexplorer.core.fault import flap_of, parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.link import unkept_all
-from replexplorer.core.tick import Tick
 from replexplorer.core.topology import link_between
 from replexplorer.core.wire import Flap
-from replexplorer.engine.outcome import Injected
 from replexplorer.engine.session import Session
-from replexplorer.ports import UpOptions
 from tests.fakes.clock import until
 from tests.fakes.world import TWO_REPLICAS, World
-from tests.turning import turn
-from tests.waiting import until_tick
-
-
-async def inject(session: Session, text: str, *, anyway: bool = False) -> tuple[Injected, ...]:
-    request = parse_fault(text, session.fleet.roster)
-    return await session.console.inject(request, anyway=anyway)
+from tests.known import known
+from tests.turning import inject, turn
+from tests.waiting import tick_after, told, until_tick
 
 
 async def clear(session: Session, text: str | None = None) -> list[str]:
@@ -57,15 +49,6 @@ async def test_a_killed_server_is_down_until_it_is_cleared_by_another_app(world:
         assert status.faults == ()
         knob = status.knobs[KnobName("sync_binlog", SOURCE)]
         assert knob.effective == 0, "what the restart took is requested still"
-
-
-async def test_a_killed_server_that_ends_as_it_starts_again_says_why(world: World, session: Session) -> None:
-    await inject(session, "kill@db2")
-    world.end_at_start.add("db2")
-    with pytest.raises(
-        StackUnavailable, match="the server of db2 ended while it started: see its log: log db2"
-    ):
-        await clear(session, "kill")
 
 
 @pytest.mark.parametrize("fault", ["partition=ack", "isolate"])
@@ -120,8 +103,6 @@ async def test_a_power_cut_needs_its_journal_and_cuts_the_links_too(world: World
     assert world.servers["db1"].running
     await turn(session, "undo_journal=on")
     [done] = await inject(session, "power_cut=torn")
-    marked = [event.text for event in session.event_log.take_events() if event.mark is not None]
-    assert marked == ["undo_journal off → on", "fault power_cut=torn@db1"]
     assert world.power_cuts == [("db1", "torn")]
     assert done.lost_files == ("binlog.000001 512 bytes",)
     assert not world.servers["db1"].running
@@ -146,18 +127,11 @@ async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copie
     if by == "clear":
         async with world.attached("fault") as session:
             [cleared] = await session.console.clear()
-            assert cleared.comeback is not None
-            uuid = source.variables["server_uuid"]
-            assert (cleared.comeback.lost, cleared.comeback.ahead) == (
-                f"{uuid}:84-100",
-                {"db3": f"{uuid}:84-100"},
-            )
-            assert cleared.comeback.after == "diverged"
+            found, lost = known(cleared.comeback), f"{source.variables['server_uuid']}:84-100"
+            assert (found.lost, found.ahead, found.after) == (lost, {"db3": lost}, "diverged")
     if by == "up":
-        session = world.session("up", up=UpOptions())
-        await session.up(lambda *_: None)
-        assert any("db1 lost at least 17 transactions" in line for line in session.restorer.repaired)
-        await session.disconnect()
+        async with world.brought_up() as session:
+            assert any("db1 lost at least 17 transactions" in line for line in session.restorer.repaired)
     async with world.attached("status") as session:
         differs = {view.name: view.diverged for view in (await session.status()).nodes}
         assert differs["db1"] is differs["db2"] is None
@@ -185,10 +159,12 @@ async def test_commits_that_clients_were_answered_are_counted_exactly_whoever_cl
         else:
             async with world.attached("fault") as session:
                 [cleared] = await session.console.clear()
-        assert cleared.comeback is not None
-        assert cleared.comeback.acknowledged == cleared.comeback.lost == f"{uuid}:84-105"
-        words = cleared.comeback.words("demo")[0]
-        assert words == "db1 lost 22 acknowledged commits, 17 of them only on db2, 8 of them only on db3"
+        comeback = known(cleared.comeback)
+        assert comeback.acknowledged == comeback.lost == f"{uuid}:84-105"
+        assert (
+            comeback.words("demo")[0]
+            == "db1 lost 22 acknowledged commits, 17 of them only on db2, 8 of them only on db3"
+        )
         clients.add(f"{uuid}:84-86", connected=8)
         clients.judged(uuid)
         clients.add("", connected=0)
@@ -200,34 +176,26 @@ async def test_a_source_that_died_by_itself_is_compared_with_its_replicas_by_up(
     lost = f"{world.primary.variables['server_uuid']}:90001-90017"
     world.crash("db1")
     world.servers["db3"].errant = lost
-    session = world.session("up", up=UpOptions())
-    await session.up(lambda *_: None)
-    assert any(
-        "lost at least 17 transactions, 17 of them only on db3" in line for line in session.restorer.repaired
-    )
-    views = {view.name: view.diverged for view in (await session.status()).nodes}
-    assert (views["db2"], bool(views["db3"])) == (None, True)
-    await session.disconnect()
+    async with world.brought_up() as session:
+        repaired = session.restorer.repaired
+    assert any("lost at least 17 transactions, 17 of them only on db3" in line for line in repaired)
 
 
-async def test_a_server_that_comes_back_with_all_it_had_tells_of_no_loss() -> None:
-    world = World(replicas=2)
+@TWO_REPLICAS
+async def test_a_server_that_comes_back_with_all_it_had_tells_of_no_loss(
+    world: World, session: Session
+) -> None:
     world.primary.commits = 99
-    async with world.attached("fault") as session:
-        for fault in ("kill", "stop", "kill@db2"):
-            await inject(session, fault)
-            [cleared] = await session.console.clear()
-            assert cleared.comeback is None or not cleared.comeback.words("demo")
-        assert session.state.requested.diverged == {}
+    for fault in ("kill", "stop", "kill@db2"):
+        await inject(session, fault)
+        [cleared] = await session.console.clear()
+        assert cleared.comeback is None or not cleared.comeback.words("demo")
+    assert session.state.requested.diverged == {}
 
 
 async def test_faults_are_numbered_taken_back_newest_first_and_refused_twice(session: Session) -> None:
-    numbers = [
-        each.fault.number
-        for text in ("partition=ack", "disk_stall=5")
-        for each in await inject(session, text)
-    ]
-    assert numbers == [1, 2]
+    [second] = await inject(session, "partition=ack", "disk_stall=5")
+    assert second.fault.number == 2
     with pytest.raises(UsageError, match="in force already"):
         await inject(session, "partition=both")
     with pytest.raises(UsageError, match="no fault kill is in force"):
@@ -237,52 +205,36 @@ async def test_faults_are_numbered_taken_back_newest_first_and_refused_twice(ses
 
 @pytest.mark.parametrize("fault", ["stop", "pause", "applier_stop@db2"])
 async def test_what_is_done_to_a_server_is_refused_for_one_that_does_not_run(
-    world: World, fault: str
+    world: World, session: Session, fault: str
 ) -> None:
     """It was tried, failed, and was taken back: which started the server that another fault had killed."""
     node = fault.partition("@")[2] or "db1"
-    async with world.attached("fault") as session:
-        await inject(session, f"kill@{node}")
-        with pytest.raises(StackUnavailable, match=f"{node}: its server does not run"):
-            await inject(session, fault)
-        assert await in_force(session) == [f"kill@{node}"]
-        assert not world.servers[node].running
+    await inject(session, f"kill@{node}")
+    with pytest.raises(StackUnavailable, match=f"{node}: its server does not run"):
+        await inject(session, fault)
+    assert await in_force(session) == [f"kill@{node}"]
+    assert not world.servers[node].running
 
 
 async def test_up_takes_every_fault_back(world: World) -> None:
     async with world.attached("fault") as session:
-        await inject(session, "kill@replica")
-        await inject(session, "disk_stall=5")
-    async with world.attached("up") as session:
-        await session.up(lambda *_: None)
+        await inject(session, "kill@replica", "disk_stall=5")
+    async with world.brought_up() as session:
         assert {"fault disk_stall=5@db1 undone", "fault kill@db2 undone"} <= set(session.restorer.repaired)
         assert await in_force(session) == []
         assert (await session.status()).state == "up"
 
 
-async def told(session: Session, *texts: str) -> list[Event]:
-    """An event with each of these texts in it, once all have come."""
-    events: list[Event] = []
-
-    def has_all(tick: Tick) -> bool:
-        events.extend(tick.events)
-        return all(any(text in event.text for event in events) for text in texts)
-
-    await until_tick(session, has_all, " and ".join(texts))
-    return [next(event for event in events if text in event.text) for text in texts]
-
-
 async def test_a_fault_of_another_app_is_seen_marked_and_told_and_so_is_its_end(world: World) -> None:
     async with world.started("tui") as session, world.attached("fault") as other:
         await inject(other, "kill@db2")
-        [event] = await told(session, "fault kill@db2")
+        event = await told(session, "fault kill@db2")
         assert event.text == f"fault kill@db2, by {other.turns.actor.writer}"
         assert event.mark is not None
         tick = await until_tick(session, lambda tick: bool(tick.faults))
         assert [str(fault) for fault in tick.faults] == ["kill@db2"]
         await clear(other)
-        [event] = await told(session, "fault over: kill@db2, by another app")
-        assert event.mark is not None
+        assert (await told(session, "fault over: kill@db2, by another app")).mark is not None
         assert (await until_tick(session, lambda tick: not tick.faults)).faults == ()
 
 
@@ -309,13 +261,9 @@ async def test_a_loss_is_told_once_in_every_app_and_so_is_who_differs(by: str) -
         world.crash("db1")
         await asyncio.sleep(3)
         world.servers["db1"].boot()
+    await asyncio.sleep(40)
     for view in views:
-        events: list[str] = []
-        async with asyncio.timeout(60):
-            async for tick in view.ticks():
-                events += [event.text for event in tick.events]
-                if tick.at_s > 40:
-                    break
+        events = [event.text for event in (await tick_after(view, 0)).events]
         assert [sum(text.startswith(wanted) for text in events) for wanted in (loss, differs)] == [1, 1]
         await view.close()
 
@@ -323,25 +271,20 @@ async def test_a_loss_is_told_once_in_every_app_and_so_is_who_differs(by: str) -
 async def test_a_fault_that_turns_knobs_has_one_mark_and_quitting_says_that_it_stays(world: World) -> None:
     async with world.started("tui") as session, world.attached("fault") as other:
         await inject(other, "isolate")
-        turned, fault = await told(session, "partition@db2 none → both, by", "fault isolate@db1, by ")
-        assert (turned.mark, fault.mark) == (1, None)
+        events = (await tick_after(session)).events
+        marks = {event.text.partition(", by ")[0]: event.mark for event in events}
+        assert (marks["partition@db2 none → both"], marks["fault isolate@db1"]) == (1, None)
         line = await session.close()
         assert line.endswith("; isolate@db1 stays in force: `replexplorer fault clear` undoes all")
 
 
-async def test_ones_own_faults_are_no_news_and_both_ends_are_marked(world: World) -> None:
-    async with world.started("tui") as session:
-        await inject(session, "applier_stop")
-        await clear(session)
-        events: list[Event] = []
-        async with asyncio.timeout(10):
-            async for tick in session.ticks():
-                events += tick.events
-                if tick.at_s > 5:
-                    break
-        marked = [event.text for event in events if event.mark is not None and "fault" in event.text]
-        assert marked == ["fault applier_stop@db2", "fault over: applier_stop@db2"]
-        assert not any("another app" in event.text for event in events)
+async def test_ones_own_faults_are_no_news_and_both_ends_are_marked(tui: Session) -> None:
+    await inject(tui, "applier_stop")
+    await clear(tui)
+    events = (await tick_after(tui, 5)).events
+    marked = [event.text for event in events if event.mark is not None and "fault" in event.text]
+    assert marked == ["fault applier_stop@db2", "fault over: applier_stop@db2"]
+    assert not any("another app" in event.text for event in events)
 
 
 async def test_what_fails_leaves_no_record(session: Session) -> None:
@@ -407,17 +350,16 @@ async def test_a_flap_is_left_to_the_agents_and_ended_by_another_app() -> None:
         await turn(session, "rtt@db2=20")
         seen: set[str | None] = set()
         for _ in range(8):
-            [link, other] = (await session.status()).links
-            seen.add(link.partition)
-            assert (link.flap, other.flap) == (flap, None)
+            links = (await session.status()).links
+            seen.add(links[0].partition)
             await asyncio.sleep(1.0)
         assert seen == {"both", "none"}
+        assert [link.flap for link in links] == [flap, None]
         assert session.state.requested_value(KnobName("partition", "db2")) == "none"
         with pytest.raises(UsageError, match="db1:db2 flaps already: flap=3/1@db2"):
             await inject(session, "flap@primary")
         assert await clear(session, "flap") == ["flap=3/1@db2"]
         assert [sidecar.flaps for sidecar in world.sidecars.values()] == [{}, {}, {}]
-        assert [link.flap for link in (await session.status()).links] == [None, None]
         [done] = await inject(session, "flap@primary")
         assert done.fault.links == ("db1:db2", "db1:db3")
         await clear(session)
@@ -438,8 +380,7 @@ async def test_a_sidecar_that_restarts_flaps_on_and_up_ends_it(world: World) -> 
         world.sidecars["db2"].restart()
         await until(lambda: bool(world.sidecars["db2"].flaps))
         assert world.sidecars["db2"].flaps["db1"] == flap_of(done.fault)
-    async with world.attached("up") as session:
-        await session.up(lambda *_: None)
+    async with world.brought_up() as session:
         assert await in_force(session) == []
         assert [sidecar.flaps for sidecar in world.sidecars.values()] == [{}, {}]
 
