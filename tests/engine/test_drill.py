@@ -42,6 +42,7 @@ from replexplorer.reports.report import markdown
 from tests.fakes.clock import until
 from tests.fakes.stack import FakeStack, stack_of
 from tests.fakes.world import World
+from tests.known import known
 
 KILL = Drill(
     name="kill",
@@ -166,22 +167,19 @@ async def test_what_the_meter_said_and_a_commit_cost_before_the_failure_is_kept(
     async with stack_of(kind=Metered) as stack:
         stack.world.client_logs.log = RunLog(1, {1: told}, {})
         result = await run(stack, replace(KILL, steps=steps, expects=()))
-    assert result.cost is not None
-    assert 150 < result.cost.commits < 300
-    assert result.cost.cpu_us == {"db1": pytest.approx(300), "db2": None}
-    assert result.cost.redo_bytes == pytest.approx(512)
+    cost = known(result.cost)
+    assert 150 < cost.commits < 300
+    assert cost.cpu_us == {"db1": pytest.approx(300), "db2": None}
+    assert cost.redo_bytes == pytest.approx(512)
     text = markdown(experiment_report(result))
     assert "| 300 | - | 512 | - | - |" in text
     if len(steps) == 1:
         assert result.reading is None
         return
-    reading = result.reading
-    assert reading is not None
-    assert result.windows[0].from_s <= reading.failed_s
-    assert reading.at_s <= reading.failed_s
+    reading = known(result.reading)
+    assert max(result.windows[0].from_s, reading.at_s) <= reading.failed_s
     assert reading.meanwhile >= 1
-    assert result.recovery_ms is not None
-    assert 0 <= result.recovery_ms <= 10.1
+    assert 0 <= known(result.recovery_ms) <= 10.1
     assert "not known: no replica is reachable" in text
     assert "acknowledged after the reading" in text
 
@@ -259,10 +257,7 @@ async def test_a_presenter_steps_through_it_and_aborts() -> None:
         await until(lambda: conductor.waits)
         assert progress[-1].doing == "waiting for the next one"
         conductor.next()
-        await until(lambda: not conductor.waits)
-        conductor.toggle()
-        await until(lambda: conductor.waits and progress[-1].number == 2)
-        assert not stack.world.servers["db1"].running
+        await until(lambda: not stack.world.primary.running)
         conductor.abort("ended by hand")
         task.cancel()
         result = await task
@@ -312,8 +307,7 @@ LOST = Drill(
 async def test_after_a_failover_the_first_source_is_the_source_again() -> None:
     async with stack_of() as stack:
         result = await run(stack, LOST)
-    assert result.ledger is not None
-    assert result.ledger.survivor == "db2"
+    assert known(result.ledger).survivor == "db2"
     assert [change.source for change in result.role_changes] == ["db2"]
     assert all(each.to_s is not None for each in result.windows), (
         "what befell the old source is over for clients"
@@ -508,29 +502,22 @@ async def test_a_matrix_runs_every_cell_and_an_interrupted_one_goes_on_behind_it
         assert [(each.cell, each.lost) for each in result.cells] == list(
             zip(CELLS, (0, None, 0), strict=True)
         )
-        assert second.last is not None
-        assert (second.last.left_s, second.last.kept) == (0, 1)
+        last = known(second.last)
+        assert (last.left_s, last.kept) == (0, 1)
         [lines] = stack.world.journals.only.finished
         assert len(lines) == 1 + 2  # the head, and what was found
 
 
-@pytest.mark.parametrize(
-    ("cells", "fresh", "at"), [(CELLS, False, 2), (CELLS, True, 1), (CELLS[:1], False, 1)]
-)
-async def test_a_matrix_that_a_presenter_ends_answers_with_what_it_has(
-    cells: tuple[MatrixCell, ...], fresh: bool, at: int
-) -> None:
+@pytest.mark.parametrize(("fresh", "at"), [(False, 2), (True, 1)])
+async def test_a_matrix_that_a_presenter_ends_answers_with_what_it_has(fresh: bool, at: int) -> None:
     """Of what an earlier run of the same cells has found, unless it is to begin anew."""
     conductor = Conductor()
     async with stack_of() as stack:
         heard = Heard(stack.world)
-        kept, found = (
-            stack.world.journals("matrix", MatrixRun(CELLS, True).identity),
-            CellResult(CELLS[0], 0.0, 1.0),
-        )
-        await RunJournal(kept, CellResult).open({"on": stack.seen.server}, fresh=True)
-        await RunJournal(kept, CellResult).add(found)
-        run = MatrixRun(cells, True, fresh=fresh, watch=heard, conductor=conductor)
+        run = MatrixRun(CELLS, True, fresh=fresh, watch=heard, conductor=conductor)
+        journal = RunJournal(stack.world.journals("matrix", run.identity), CellResult)
+        await journal.open({"on": stack.seen.server}, fresh=True)
+        await journal.add(CellResult(CELLS[0], 0.0, 1.0))
         task = asyncio.create_task(run.run(stack))
         await until(lambda: heard.told)
         conductor.abort("ended by hand")
@@ -544,11 +531,3 @@ async def test_the_matrix_is_that_of_the_system_of_the_stack() -> None:
     async with stack_of(GALERA, replicas=2) as stack:
         with pytest.raises(UsageError, match="'after_sync' is not in the matrix of galera"):
             await MatrixRun((), True, only=("after_sync",)).run(stack)
-        isolated, heard = MatrixRun((), True, only=("isolated",)), Heard(stack.world)
-        isolated.watch = heard
-        task = asyncio.create_task(isolated.run(stack))
-        await until(lambda: heard.told)
-        isolated.conductor.abort("seen")
-        task.cancel()
-        await task
-        assert isolated.cells == [MatrixCell(Mode.GALERA, 0, 0, FailureKind.ISOLATED)]
