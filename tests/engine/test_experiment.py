@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.experiment.drill import Doing, DrillStep
 from replexplorer.core.experiment.experiment import ExperimentProgress, Relation
 from replexplorer.core.experiment.lab import Lab, Length, Phase, PhaseResult
+from replexplorer.core.experiment.lesson import Lesson, LessonQuestion, LessonState, LessonStep
 from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName, desired_of
@@ -21,11 +22,13 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Command
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.experiment.restore_guard import restore_guard
+from replexplorer.engine.lesson import LessonRun, headless
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until
 from tests.fakes.world import TWO_REPLICAS, World
-from tests.turning import turn
+from tests.known import known
+from tests.turning import inject, turn
 
 REFUSED = r"the lab tour \(pid \d+ on \S+\) turns the knobs"
 
@@ -54,9 +57,9 @@ async def test_what_would_disturb_an_experiment_is_refused_by_every_console(whos
             for name, command in COMMANDS.items():
                 with pytest.raises(ExperimentUnderWay, match=REFUSED) as caught:
                     await command(session.console)
-                assert caught.value.exit_code == 4
                 refused[name] = caught.value.is_own
             await session.console.mark("seen")
+            await turn(session, "sync_binlog=0", dry_run=True)
             assert await session.console.clear() == ()
         assert world.taken == before
         assert refused == dict.fromkeys(COMMANDS, whose == "our own")
@@ -74,24 +77,16 @@ async def test_a_replica_that_joins_gets_what_was_asked_of_all_and_one_that_left
     assert world.requested == asked
     assert session.knobs()[KnobName("rtt", "db4")].effective == pytest.approx(20.0)
     await turn(session, "rtt@db4=80")
-    await session.console.inject(parse_fault("flap=1/1@db4", session.fleet.roster))
+    await inject(session, "flap=1/1@db4")
     await session.console.scale(2)
+    samples = session.state.samples
+    assert set(samples) == set(session.state.disks) == set(session.fleet.members)
+    assert all(each.view.reachable for each in samples.values())
     assert session.state.faults == ()
     assert world.requested == {"rtt@db2": 20.0, "rtt@db3": 20.0}
     assert world.sidecars["db1"].delays.keys() == {"db2", "db3"}
     await session.console.scale(3)
     assert world.requested == asked
-
-
-async def test_nodes_that_stay_answer_at_every_look_while_a_stack_grows_and_shrinks(session: Session) -> None:
-    stay = tuple(session.fleet.members)
-    for replicas in (3, 2, 1):
-        await session.console.scale(replicas)
-        assert len(session.fleet.replicas) == replicas
-        samples = session.state.samples
-        assert set(samples) == set(session.state.disks) == set(session.fleet.members)
-        assert {node: samples[node].view.reachable for node in stay} == dict.fromkeys(stay, True)
-        assert session.state.protection().state is not ProtectionState.DOWN
 
 
 async def test_a_turn_that_waited_while_it_began_is_refused_as_well(world: World) -> None:
@@ -104,19 +99,7 @@ async def test_a_turn_that_waited_while_it_began_is_refused_as_well(world: World
             await keeper.leave("turn")
             with pytest.raises(StackUnavailable, match=REFUSED):
                 await waiting
-            await lab.controls.set(dict.fromkeys(lab.console.parse("sync_binlog=0").names, 0))
-    assert world.requested == {"sync_binlog": 0}
-
-
-async def test_a_dry_run_and_anyway_are_not_refused(world: World) -> None:
-    async with world.attached("sweep") as sweep, world.attached("set") as other:
-        async with sweep.turns.measuring("sweep", "rtt=0,10"):
-            await turn(other, "sync_binlog=0", dry_run=True)
-            assert world.requested == {}
-            await turn(other, "sync_binlog=0", anyway=True)
-            assert world.requested == {"sync_binlog": 0}
-            await other.console.undo(anyway=True)
-        assert world.requested == {"sync_binlog": 1}
+    assert world.requested == {}
 
 
 def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
@@ -165,14 +148,11 @@ async def test_a_phase_in_which_a_knob_was_turned_anyway_is_invalid_and_says_wha
         assert result.aborted == f"changed while it was measured, far: {result.phases[1].invalid}"
 
 
-@pytest.mark.parametrize("by", ["a driver", "an experiment"])
-async def test_a_refused_lab_restores_nothing_and_claims_nothing_of_the_load(world: World, by: str) -> None:
+async def test_a_refused_lab_restores_nothing_and_claims_nothing_of_the_load(world: World) -> None:
     steps: list[ExperimentProgress] = []
     async with world.attached("load") as other, world.attached("lab two") as session:
         await other.drive(other.driving.settings())
-        if by == "an experiment":
-            await other.fleet.keeper.begin_experiment("sweep", "rtt=0,10", "sweep")
-        with pytest.raises(StackUnavailable, match=r"drives the load|turns the knobs"):
+        with pytest.raises(StackUnavailable, match="drives the load"):
             await LabRun(LAB, True, steps.append).run(session.rig)
         assert [step.doing for step in steps] == []
         told = await session.close()
@@ -241,15 +221,12 @@ async def test_the_next_command_rolls_it_back_and_says_so(world: World, how: str
             async with restore_guard(session.rig, "lab", "next", check=lambda _: None):
                 pass
     assert session.state.requested.owed is None
-    assert (await session.status()).interrupted is None
     assert session.state.requested.faults == ()
-    assert session.state.requested_value(SYNC) == 100
-    assert session.state.requested_value(RTT) == 5
+    assert [session.state.requested_value(name) for name in (SYNC, RTT)] == [100, 5]
     assert world.primary.variables["sync_binlog"] == "100"
     assert world.replica.io != "off"
     [line] = told(session)
     assert "the drill mess was interrupted" in line
-    assert "sync_binlog" in line
     await session.close()
 
 
@@ -284,8 +261,7 @@ async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_a
         await rig.inject("kill")
         change = await rig.roles.failover(anyway=True)
         assert session.fleet.source_name == change.source != "db1"
-    async with world.attached("up") as session:
-        await session.up(lambda *_: None)
+    async with world.brought_up() as session:
         assert session.fleet.source_name == "db1"
         assert session.state.requested.owed is None
         assert "db1 is the source again" in told(session)[0]
@@ -303,25 +279,92 @@ async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it
             PendingRestore("drill", "cut", "db1", {"sync_binlog": 100}, {"sync_binlog": 0}, ("db2", "db7"))
         )
     world.servers["db2"].refusals["CLONE"] = 3862
-    async with world.attached("up") as session:
-        await session.up(lambda *_: None)
-        owed = session.state.requested.owed
-        assert owed is not None
+    async with world.brought_up() as session:
+        owed = known(session.state.requested.owed)
         assert (owed.before, owed.differing) == ({}, ("db2",))
         assert told(session)[0].endswith("refused by the test): `replexplorer up` tries again")
     world.servers["db2"].refusals.clear()
-    async with world.attached("up") as session:
-        await session.up(lambda *_: None)
+    async with world.brought_up() as session:
         assert session.state.requested.owed is None
         assert told(session)[0].endswith("; db2 has a copy of db1")
     assert set(copied(world)) == {"db2"}
 
 
 def test_what_somebody_has_asked_since_stays() -> None:
+    """It was killed before or after the request for 40 ms was written."""
     before, turned = {"sync_binlog": 1, "rtt@db1:db2": 0.0}, {"sync_binlog": 0, "rtt@db1:db2": 20.0}
-    owed = PendingRestore("drill", "kill-primary", "db1", before, turned, ("db2",), writer="drill (pid 7)")
-    assert owed.still({SYNC: 0, RTT: 20.0}.__getitem__, new_roster(1)) == {SYNC: 1, RTT: 0.0}
-    assert owed.still({SYNC: 5, RTT: 20.0}.__getitem__, new_roster(1)) == {RTT: 0.0}
-    midway = replace(owed, turning={"rtt@db1:db2": 40.0})  # killed before or after the request was written
-    for requested_ms in (20.0, 40.0):
-        assert midway.still({SYNC: 0, RTT: requested_ms}.__getitem__, new_roster(1))[RTT] == 0.0
+    owed = PendingRestore("drill", "mess", "db1", before, turned, turning={"rtt@db1:db2": 40.0})
+    for sync, rtt_ms, left in (
+        (0, 20.0, {SYNC: 1, RTT: 0.0}), (5, 40.0, {RTT: 0.0}), (0, 30.0, {SYNC: 1}),
+    ):  # fmt: skip
+        assert owed.still({SYNC: sync, RTT: rtt_ms}.__getitem__, new_roster(1)) == left
+
+
+# A lesson: what it hides, goes back to, and leaves behind
+
+
+def step(name: str, rtt: str, answer: float | str) -> LessonStep:
+    ask = LessonQuestion("How many?", "tps", answer, within=0.2, seconds=3.0)
+    return LessonStep(name, "say", "note", (DrillStep(Doing.SET, settings=(f"rtt={rtt}",)),), ask)
+
+
+SET_UP = (DrillStep(Doing.SET, settings=("semi_sync=on",)), DrillStep(Doing.LOAD, "1"))
+LESSON = Lesson(
+    "ours",
+    "Ours",
+    "What a link costs.",
+    5,
+    (
+        LessonStep("set up", "say", do=SET_UP),
+        step("near", "20ms", "round_trip_tps"),
+        step("far", "100ms", "round_trip_tps"),
+    ),
+)
+
+
+def run_on(session: Session, states: list[LessonState]) -> LessonRun:
+    run = LessonRun(
+        LESSON,
+        session.console,
+        named=lambda *_: pytest.fail("none is named"),
+        watch=lambda: states.append(run.state),
+        clock=session.outside.clock,
+    )
+    return run
+
+
+def asked(session: Session) -> dict[str, object]:
+    return {str(name): view.requested for name, view in session.knobs().items()}
+
+
+async def test_a_class_goes_through_it_and_back(world: World, session: Session) -> None:
+    before, states = asked(session), list[LessonState]()
+    run = run_on(session, states)
+    await run.begin()
+    assert session.load.is_running
+    await run.next()
+    assert run.is_open
+    with pytest.raises(UsageError, match="the question is open"):
+        await run.next()
+    with pytest.raises(UsageError, match="not a number"):
+        await run.answer("many")
+    answered = await run.answer("1000")
+    assert (answered.given, answered.is_right) == (1000.0, False)
+    await run.next()
+    await inject(session, "kill@db1")
+    await run.reset()
+    assert (run.step.name, asked(session)["rtt@db2"]) == ("far", 20.0)
+    assert session.load.is_running
+    await run.back()
+    assert (run.step.name, run.is_open, run.answers, asked(session)["rtt@db2"]) == ("near", True, [], 0.0)
+    await run.end()
+    assert asked(session) == before
+    assert not session.load.is_running
+    assert ("near", True) in [(state.step, state.is_open) for state in states]
+
+
+async def test_without_a_class_its_own_answers_are_judged(world: World, session: Session) -> None:
+    result = await headless(run_on(session, []), lambda _: None)
+    assert [each.is_right for each in result.answers] == [True, True], result.answers
+    assert result.verdict == "holds"
+    assert result.figures["near.tps"] > 2 * result.figures["far.tps"]
