@@ -9,17 +9,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replexplorer.adapters.load import LoadEnded, LoadGroup, LoadPlace, LocalProcess
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.generator.tally import Outbox
 from replexplorer.ports import LoadSettings, LoadTarget, Reporter
-from tests.fakes.world import tasks_left
 from tests.waiting import patience
 
 pytestmark = pytest.mark.real_time
@@ -118,7 +120,6 @@ async def test_start_change_and_stop_with_every_interval_in_order_and_again() ->
     [
         ({"code": "refused", "number": 1290, "message": "1290 read-only"}, ServerRefused),
         ({"code": "unreachable", "number": None, "message": "no server"}, ServerUnreachable),
-        ({"code": "usage", "number": None, "message": "no workload"}, UsageError),
         ({"code": "error", "number": None, "message": "odd"}, ReplexplorerError),
     ],
 )
@@ -134,7 +135,6 @@ async def test_a_refused_start_raises_the_child_s_error_and_leaves_nothing(
     if isinstance(caught.value, ServerRefused):
         assert caught.value.number == 1290
     assert load.pids == []
-    assert tasks_left() == []
 
 
 async def test_a_refused_change_leaves_the_load_running() -> None:
@@ -270,7 +270,6 @@ async def test_all_begin_at_one_moment_once_all_are_ready(tmp_path: Path, ahead_
     ]  # fmt: skip
     assert total.clients == 7
     assert total.cpu_percent == pytest.approx(90.0)
-    assert tasks_left() == []
 
 
 async def test_one_that_dies_ends_all_and_is_named_with_its_share(tmp_path: Path) -> None:
@@ -294,7 +293,6 @@ async def test_one_that_dies_ends_all_and_is_named_with_its_share(tmp_path: Path
     assert [each.commits for each in total.work] == [16, 9], "what the other one counted last is there"
     assert not any(map(is_running, pids))
     assert await rest(several.load) == []
-    assert tasks_left() == []
 
 
 async def test_one_that_cannot_start_leaves_none(tmp_path: Path) -> None:
@@ -303,7 +301,6 @@ async def test_one_that_cannot_start_leaves_none(tmp_path: Path) -> None:
         await several.start(3)
     assert several.load.pids == []
     assert not any(is_running(each.pid) for each in several.made)
-    assert tasks_left() == []
 
 
 async def test_the_rate_of_all_is_the_rate_asked_for(tmp_path: Path) -> None:
@@ -344,3 +341,82 @@ async def test_a_source_on_another_host_is_loaded_by_processes_there() -> None:
     assert not is_running(pids[0])
     assert [each.start_s for each in await rest(load)] == [1, 2, 3, 99, 1, 2, 99]
     assert not is_running(pids[1])
+
+
+# The load's reports never wait for a reader, and lose nothing meanwhile
+
+SPREAD_US = range(100, 40_000, 37)
+"""So many distinct latencies that a few lines fill a pipe."""
+
+
+def an_interval(number: int) -> Interval:
+    service = Histogram.of(SPREAD_US)
+    return Interval(number, number + 1, service, 1, 0, 0, 4, 4, "insert")
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe()
+    yield reading, writing
+    for descriptor in (reading, writing):
+        try:
+            os.close(descriptor)
+        except OSError:
+            continue
+
+
+async def read_until(descriptor: int, enough: Any) -> list[dict[str, Any]]:
+    """Lines from a pipe until `enough` of them."""
+    os.set_blocking(descriptor, False)
+    received = b""
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                received += os.read(descriptor, 1 << 16)
+            except BlockingIOError:
+                await asyncio.sleep(0)
+            lines = [json.loads(line) for line in received.split(b"\n")[:-1]]
+            if enough(lines):
+                return lines
+
+
+async def test_a_reader_that_stopped_gets_all_commits_merged(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    outbox = Outbox(writing, lambda: pytest.fail("nobody closed the pipe"))
+    count = 400
+    for number in range(count):
+        outbox.tell_interval(an_interval(number))
+    outbox.tell("done", id=1)
+
+    lines = await read_until(
+        reading,
+        lambda lines: any(
+            line["event"] == "interval" and line["interval"]["end_s"] == count for line in lines
+        ),
+    )
+
+    intervals = [Interval.from_wire(line["interval"]) for line in lines if line["event"] == "interval"]
+    assert 1 < len(intervals) < count
+    assert sum(each.commits for each in intervals) == count * len(SPREAD_US)
+    assert sum(each.errors for each in intervals) == count
+    assert [each.start_s for each in intervals[1:]] == [each.end_s for each in intervals[:-1]]
+    assert {"event": "done", "id": 1} in lines
+    await outbox.drain(5)
+
+
+async def test_a_reader_that_went_ends_the_load(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    closed: list[bool] = []
+    outbox = Outbox(writing, lambda: closed.append(True))
+    os.close(reading)
+    outbox.tell("done", id=1)
+    assert closed == [True]
+
+
+async def test_progress_that_nobody_reads_is_bounded(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    outbox = Outbox(writing, lambda: None)
+    for number in range(20_000):
+        outbox.tell("progress", text=f"{number}".rjust(100), done=None)
+    last = await read_until(reading, lambda lines: lines and lines[-1]["text"].strip() == "19999")
+    assert len(last) < 2_000
