@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable, StackUnavailable
+from replexplorer.core.experiment.lab import RETRIED, Length, Phase, PhaseResult
+from replexplorer.core.load.workload import LEDGER_TABLE
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
-from tests.fakes.stack import FakeStack, stack_of
+from replexplorer.core.server.node_view import Membership
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.topology import Belonging
+from replexplorer.engine.experiment.lab_scripts import CLIENTS, contend
+from replexplorer.engine.experiment.phase import Act
+from replexplorer.generator.client_log import Reader
+from tests.amount import examples
+from tests.fakes.clock import virtual
+from tests.fakes.stack import STATEMENT_S, FakeStack, stack_of
 
 RUN = 1_795_000_000
 LOG = f"{HEAD}{RUN}\nt 1\ni 1 1\na 1 1 5\ni 1 2\na 1 2 6\ni 1 3\na 1 3 900000\ni 1 4\n"
@@ -119,3 +135,176 @@ async def test_without_a_client_log_nothing_can_be_counted() -> None:
     async with stack_of() as stack:
         with pytest.raises(StackUnavailable, match="no load of this session kept a client log"):
             await stack.count_losses("db2")
+
+
+# Clients on a few rows: at every node that takes writes, rolled back and tried again, all told
+
+PHASE = Phase("hot", (), Length(4), Length(2), ProtectionState.PROTECTED, "they meet", play=contend)
+MEMBER = Membership(Belonging.MEMBER, "ONLINE", size=3, answering=3)
+
+
+class Servers:
+    """Answers as servers that refuse every `every`-th update with a number; 0: none."""
+
+    def __init__(self, *, every: int = 0, number: int = 1213, missing: str | None = None) -> None:
+        self.every, self.number, self.missing = every, number, missing
+        self.updates = Counter[str]()
+        self.statements: list[str] = []
+
+    def __call__(self, node: str, statement: str) -> Sequence[Row]:
+        self.statements.append(statement)
+        if statement.startswith("SELECT"):
+            return [{"executed": "a:1-9", "late": int(node == self.missing), "changes": 7}]
+        if statement.startswith("UPDATE"):
+            self.updates[node] += 1
+            if self.every and self.updates.total() % self.every == 0:
+                raise ServerRefused(self.number, "rolled back")
+        return ()
+
+
+MEMBERS = dict.fromkeys(("db1", "db2", "db3"), MEMBER)
+
+
+async def contended(stack: FakeStack) -> PhaseResult:
+    try:
+        return await contend(Act(stack, PHASE, True, lambda text, done=None: None))
+    finally:
+        assert all(sql.closed for sql in stack.sqls)
+
+
+async def test_clients_go_to_every_node_that_takes_writes() -> None:
+    servers = Servers()
+    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
+        played = await contended(stack)
+    assert set(servers.updates) == {"db1", "db2", "db3"}
+    assert max(servers.updates.values()) < 1.2 * min(servers.updates.values())
+    assert (played.clients, played.figures[RETRIED], played.duration_s) == (CLIENTS, 0.0, 2)
+    assert played.service.count / played.duration_s == pytest.approx(CLIENTS / STATEMENT_S, rel=0.05)
+    assert servers.statements[-1].startswith("DROP TABLE")
+    alone = Servers()
+    async with stack_of(answer=alone) as stack:
+        await contended(stack)
+    assert set(alone.updates) == {"db1"}, "of a source and its replicas the source has them all"
+
+
+@pytest.mark.parametrize("number", [1180, 1205, 1213, 3101])
+async def test_what_was_rolled_back_is_tried_again_and_counted(number: int) -> None:
+    servers = Servers(every=4, number=number)
+    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
+        played = await contended(stack)
+    tries = servers.updates.total()
+    assert played.figures[RETRIED] == played.retried == tries // 4
+    assert played.service.count <= tries - played.retried
+    assert played.service.max_ms is not None
+    assert played.service.max_ms > 15, "its time goes on"
+
+
+async def test_another_refusal_ends_it_and_leaves_nothing() -> None:
+    servers = Servers(every=50, number=1290)
+    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
+        with pytest.raises(ServerRefused):
+            await contended(stack)
+    assert servers.statements[-1].startswith("DROP TABLE")
+
+
+async def test_a_member_that_does_not_get_the_rows_is_said() -> None:
+    servers = Servers(missing="db3")
+    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
+        with pytest.raises(StackUnavailable, match="does not apply what another one commits"):
+            await contended(stack)
+    assert not servers.updates
+
+
+# Sessions that look for rows: what they write down is what was there, each row once
+
+BASE = RUN * CLIENTS_A_RUN
+FOREIGN = BASE - 5
+"""A client of an earlier run."""
+
+
+class Table:
+    """A server with the ledger's rows; what the reader asks is SQL that SQLite speaks as well."""
+
+    def __init__(self) -> None:
+        self._rows = sqlite3.connect(":memory:")
+        self._rows.row_factory = sqlite3.Row
+        self._rows.execute("ATTACH ':memory:' AS replexplorer")
+        self._rows.execute(f"CREATE TABLE {LEDGER_TABLE} (client, seq, PRIMARY KEY (client, seq))")
+        self.is_away = False
+        self.asked = 0
+        self.add({(FOREIGN, 1)})
+
+    def add(self, rows: set[tuple[int, int]]) -> None:
+        self._rows.executemany(f"INSERT OR IGNORE INTO {LEDGER_TABLE} VALUES (?, ?)", rows)
+
+    async def query(
+        self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
+    ) -> Sequence[Row]:
+        self.asked += 1
+        await asyncio.sleep(0.001)
+        if self.is_away:
+            raise ServerUnreachable("db1 does not answer")
+        return [dict(row) for row in self._rows.execute(statement.replace("%s", "?"), args)]
+
+    async def close(self) -> None:
+        self._rows.close()
+
+
+class Log:
+    """What was written down."""
+
+    base = BASE
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def see(self, node: str, rows: Sequence[tuple[int, int, int]]) -> None:
+        assert node == "db1"
+        self.seen += [(client, seq) for client, first, last in rows for seq in range(first, last + 1)]
+
+
+def reading(table: Table, log: Log) -> Reader:
+    return Reader("db1", table, log)  # type: ignore[arg-type]
+
+
+rounds = st.lists(st.sets(st.tuples(st.integers(1, 3), st.integers(1, 12))), max_size=6)
+
+
+@given(rounds)
+@settings(max_examples=examples(0.6))
+def test_each_row_that_appears_above_the_others_is_written_down_once(
+    added: list[set[tuple[int, int]]],
+) -> None:
+    """A client's rows ascend: what appears below its highest is a commit that had been given up."""
+
+    @virtual
+    async def run() -> None:
+        table, log = Table(), Log()
+        reader = asyncio.create_task(reading(table, log).live())
+        expected: set[tuple[int, int]] = set()
+        for rows in added:
+            highest = {
+                client: max((s for c, s in expected if c == client), default=0) for client in (1, 2, 3)
+            }
+            expected |= {(client, seq) for client, seq in rows if seq > highest[client]}
+            table.add({(BASE + client, seq) for client, seq in rows})
+            await asyncio.sleep(1)
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+        assert sorted((client - BASE, seq) for client, seq in log.seen) == sorted(expected)
+
+    run()
+
+
+async def test_a_node_that_was_away_is_read_again() -> None:
+    table, log = Table(), Log()
+    reader = asyncio.create_task(reading(table, log).live())
+    table.is_away = True
+    await asyncio.sleep(5)
+    assert table.asked < 15, "not in a busy loop"
+    table.is_away = False
+    table.add({(BASE + 1, 1)})
+    await asyncio.sleep(1)
+    assert log.seen == [(BASE + 1, 1)]
+    reader.cancel()
+    await asyncio.gather(reader, return_exceptions=True)
