@@ -7,12 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.dialect.schema import DigestCount, DigestKey, SeenStatement
+from replexplorer.core.errors import MissingPiece, ReplexplorerError, ServerRefused, UsageError
 from replexplorer.core.load.captured import NO_TEXT
 from replexplorer.core.load.script import read_script
 from replexplorer.core.tables import (
@@ -26,16 +28,8 @@ from replexplorer.core.tables import (
     fill_statement,
 )
 from replexplorer.engine.workload_capture import digest as digests
-from replexplorer.engine.workload_capture.digest import (
-    BEGIN,
-    COMMIT,
-    NotImitated,
-    Schema,
-    Writer,
-    kind_of,
-    tables_of,
-)
-from replexplorer.engine.workload_capture.watch import Captured, Histories, PreparedTally
+from replexplorer.engine.workload_capture.digest import NotImitated, Schema, Writer, tables_of
+from replexplorer.engine.workload_capture.watch import Captured, Histories, PreparedTally, capture
 from replexplorer.engine.workload_capture.workload_file import (
     NO_DIGEST,
     TransactionShape,
@@ -44,6 +38,7 @@ from replexplorer.engine.workload_capture.workload_file import (
     weigh,
     write_workload,
 )
+from tests.fakes.servers import rows
 
 SBTEST = TableName("sandbox", "sbtest1")
 SBTEST_SHAPE = TableShape(
@@ -121,12 +116,6 @@ def written(text: str, database: str = "sandbox", means: DigestCount | None = No
             "SELECT SUM ( `k` ) FROM `sbtest1` WHERE `id` BETWEEN ? AND ?",
             DigestCount(1, examined=100, sent=1),
             "SELECT SUM(`k`) FROM `sbtest1` WHERE `id` BETWEEN :v1 AND :v2",
-            ["\\set v1 rand(1,9901)", "\\set v2 :v1 + 99"],
-        ),
-        (
-            "SELECT `c` FROM `sbtest1` WHERE `id` BETWEEN ? AND ? ORDER BY `c`",
-            DigestCount(1, examined=100, sent=100),
-            "SELECT `c` FROM `sbtest1` WHERE `id` BETWEEN :v1 AND :v2 ORDER BY `c`",
             ["\\set v1 rand(1,9901)", "\\set v2 :v1 + 99"],
         ),
         (
@@ -215,42 +204,6 @@ def test_a_row_that_was_deleted_is_the_one_that_is_inserted() -> None:
     assert gone.text == "DELETE FROM `sbtest1` WHERE `id` = :v1"
     assert gone.sets == ["\\set v1 rand(1,10000)"]
     assert back.text == "INSERT INTO `sbtest1`(`id`, `k`) VALUES(:v1, :rand(1,10000))"
-
-
-@pytest.mark.parametrize(
-    ("text", "database", "why"),
-    [
-        ("SET `autocommit` = ?", "shop", digests.NO_TABLE),
-        ("SHOW GLOBAL STATUS", None, digests.NO_TABLE),
-        ("SELECT @@ `version_comment` LIMIT ?", None, digests.NO_TABLE),
-        ("SELECT ?", None, digests.NO_TABLE),
-        ("CALL `pay` (...)", "shop", digests.PROCEDURES),
-        ("TRUNCATE TABLE `orders`", "shop", digests.SCHEMA_CHANGES),
-        ("CREATE TEMPORARY TABLE `t` ( `a` INTEGER )", "shop", digests.SCHEMA_CHANGES),
-        ("SELECT `a` FROM `t` WHERE `b` IN ( SELECT ...", "shop", digests.TOO_LONG),
-        ("SELECT * FROM `performance_schema` . `threads`", None, digests.SERVERS_OWN),
-        ("SELECT * FROM `orders`", None, digests.NO_DATABASE),
-    ],
-)
-def test_what_has_no_place_says_why(text: str, database: str | None, why: str) -> None:
-    with pytest.raises(NotImitated, match=re.escape(why)):
-        tables_of(DigestKey(database or "", text))
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("BEGIN", BEGIN),
-        ("START TRANSACTION READ ONLY", BEGIN),
-        ("COMMIT", COMMIT),
-        ("ROLLBACK", digests.ROLLBACK),
-        ("ROLLBACK TO SAVEPOINT `a`", digests.OTHER),
-        ("SELECT ?", digests.STATEMENT),
-        ("SET NAMES ?", digests.OTHER),
-    ],
-)
-def test_a_digest_knows_what_it_is(text: str, kind: str) -> None:
-    assert kind_of(text) == kind
 
 
 @given(st.text(alphabet="`abSELECTFROMWHERE.,?()=*/ \n'\"", max_size=80))
@@ -480,15 +433,13 @@ def test_weights_make_statements_as_frequent_as_they_were(
 
 @given(st.lists(st.integers(1, 2000), min_size=2, max_size=3))
 def test_a_mix_that_was_seen_fairly_keeps_its_weights(times: list[int]) -> None:
-    shapes = [TransactionShape((A, B), True), TransactionShape((A, C, C), True), TransactionShape((D,))][
-        : len(times)
-    ]
+    shapes = TransactionShape((A, B), True), TransactionShape((A, C, C), True), TransactionShape((D,))
+    seen = Counter(dict(zip(shapes, times, strict=False)))
     counts: Counter[DigestKey] = Counter()
-    for shape, number in zip(shapes, times, strict=True):
+    for shape, number in seen.items():
         for key in shape.statements:
             counts[key] += number
-    found = weigh(counts, Counter(dict(zip(shapes, times, strict=True))))
-    assert {each.shape: round(each.times) for each in found} == dict(zip(shapes, times, strict=True))
+    assert {each.shape: round(each.times) for each in weigh(counts, seen)} == seen
 
 
 # -- the whole
@@ -524,12 +475,20 @@ def test_every_statement_is_in_the_file_or_in_what_is_left_out() -> None:
     found = write_workload(
         captured(
             {
-                "BEGIN": 100,
-                "COMMIT": 100,
+                "BEGIN": 60,
+                "START TRANSACTION READ ONLY": 40,
+                "COMMIT": 90,
+                "ROLLBACK": 10,
                 "SELECT `c` FROM `sbtest1` WHERE `id` = ?": 1000,
                 "UPDATE `sbtest1` SET `k` = `k` + ? WHERE `id` = ?": 100,
-                "SET NAMES ?": 7,
+                "SET NAMES ?": 4,
+                "ROLLBACK TO SAVEPOINT `a`": 2,
+                "SELECT @@ `version_comment` LIMIT ?": 1,
                 "SELECT * FROM `gone`": 3,
+                "CALL `pay` (...)": 13,
+                "TRUNCATE TABLE `orders`": 17,
+                "SELECT `a` FROM `t` WHERE `b` IN ( SELECT ...": 19,
+                "SELECT * FROM `performance_schema` . `threads`": 23,
                 "": 11,
             },
             executions=5,
@@ -540,8 +499,14 @@ def test_every_statement_is_in_the_file_or_in_what_is_left_out() -> None:
         digests.NO_TABLE: 7,
         NO_TEXT: 5,
         digests.NOT_THERE: 3,
+        digests.PROCEDURES: 13,
+        digests.SCHEMA_CHANGES: 17,
+        digests.TOO_LONG: 19,
+        digests.SERVERS_OWN: 23,
     }
-    assert (found.statements, found.imitated) == (1126, 1100)
+    assert (found.statements, found.imitated) == (1198, 1100)
+    with pytest.raises(NotImitated, match=digests.NO_DATABASE):
+        tables_of(DigestKey("", "SELECT * FROM `orders`"))
     script = read_script((found.workload or ""), "captured.sql")
     [table] = script.workload.tables
     assert (table.database, table.name, table.rows) == ("sandbox_imitation", "sbtest1", 10_000)
@@ -554,3 +519,131 @@ def test_a_table_that_is_made_smaller_is_said() -> None:
     assert "\\rows 500 " in (found.workload or "")
     assert ":rand(1,500)" in (found.workload or "")
     assert "tables with fewer rows than there: sandbox.sbtest1 10,000 to 500" in found.notes
+
+
+# A capture asks, and changes nothing: what it makes of a server's answers, and of what a server lacks
+
+SELECT = "SELECT `name` FROM `item` WHERE `id` = ?"
+WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|SET|ALTER|DROP|TRUNCATE|CALL|FLUSH|GRANT)\b(?! TABLE)")
+Answer = Sequence[Mapping[str, Any]] | ServerRefused
+SUMMARY = "_by_digest"
+
+
+def consumers(*more: str) -> list[dict[str, str]]:
+    names = ("global_instrumentation", "thread_instrumentation", "events_statements_history", *more)
+    return [{"name": name, "enabled": "YES"} for name in names]
+
+
+class Server:
+    """Answers by what a statement is about; a session executes one statement between any two looks."""
+
+    node = "db.example:3306"
+
+    def __init__(self, text: str = SELECT, /, **otherwise: Answer) -> None:
+        self.asked: list[str] = []
+        self._digest = {"db": "shop", "digest": "abc", "text": text, "ps": 5_000_000_000, "examined": 1,
+                        "sent": 1, "affected": 0}  # fmt: skip
+        self._times = 100
+        seen = {"session": 7, "event": "statement/sql/select", "db": "shop", "digest": "abc", "nesting": None,
+                "parent": None}  # fmt: skip
+        table = {"table_schema": "shop", "table_name": "item"}
+        column = {**table, "column_default": None, "extra": "", "collation_name": None, "is_nullable": "NO",
+                  "column_comment": ""}  # fmt: skip
+        self._answers: dict[str, Answer] = {
+            "SHOW GLOBAL VARIABLES": rows({"version": "8.4.6", "performance_schema": "ON"}),
+            "variables_metadata": [],
+            "@@GLOBAL.performance_schema AS": [{"is_on": 1}],
+            "setup_consumers": consumers("statements_digest"),
+            "information_schema.schemata": [{"name": "shop"}],
+            SUMMARY: [self._digest],
+            "events_statements_summary_global": [{} if text.startswith("EXECUTE") else {"times": 0}],
+            "prepared_statements_instances": [],
+            "performance_schema.threads WHERE": [{"id": 7}],
+            "events_statements_history": [{**seen, "number": number} for number in range(5)],
+            "information_schema.tables": [{**table, "engine": "InnoDB", "table_rows": 40, "bytes": 99}],
+            "information_schema.columns": [
+                {**column, "column_name": "id", "column_type": "int"},
+                {**column, "column_name": "name", "column_type": "varchar(20)"},
+            ],
+            "information_schema.statistics": [
+                {**table, "index_name": "PRIMARY", "column_name": "id", "sub_part": None, "collation": "A",
+                 "non_unique": 0, "index_type": "BTREE"}
+            ],
+            "key_column_usage": [],
+            "SHOW CREATE TABLE": [{"Table": "item", "Create Table": "CREATE TABLE `item` (\n  `id` int\n)"}],
+            **otherwise,
+        }  # fmt: skip
+
+    async def query(
+        self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
+    ) -> Sequence[Mapping[str, Any]]:
+        self.asked.append(statement)
+        self._times += 50 * (SUMMARY in statement)
+        answer = next(answer for mark, answer in self._answers.items() if mark in statement)
+        if isinstance(answer, ServerRefused):
+            raise answer
+        return [{"times": self._times, **row} for row in answer]
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+async def test_what_came_between_two_looks_becomes_a_file() -> None:
+    server = Server()
+    captured = await capture(server, address=server.node, seconds=0.05)
+    assert {key: count.times for key, count in captured.digests.items()} == {DigestKey("shop", SELECT): 50}
+    assert captured.seconds >= 0.05
+    assert captured.reading_s >= 0
+    found = write_workload(captured)
+    assert [(each.statements, each.boundaries) for each in found.transactions] == [((SELECT,), "seen")]
+    assert found.workload
+    assert "SELECT `name` FROM `item` WHERE `id` = :rand(1,40);" in found.workload
+    assert "\\database shop_imitation" in found.workload
+
+
+async def test_an_execution_among_the_digests_is_of_a_prepared_statement() -> None:
+    server = Server(f"EXECUTE {SELECT}")
+    captured = await capture(server, address=server.node, seconds=0.05)
+    [(key, count)] = captured.digests.items()
+    assert (key, count.times, count.prepared) == (DigestKey("shop", SELECT), 50, 50)
+    found = write_workload(captured)
+    assert "\\prepared\nSELECT `name` FROM `item` WHERE `id` = :rand(1,40);" in (found.workload or "")
+    assert not found.left_out
+
+
+async def test_nothing_is_changed() -> None:
+    server = Server()
+    await capture(server, address=server.node, seconds=0.05)
+    assert [text for text in server.asked if WRITES.search(text) or not re.match(r"SELECT|SHOW", text)] == []
+
+
+@pytest.mark.parametrize(
+    ("server", "databases", "error", "told"),
+    [
+        (
+            Server(**{"@@GLOBAL.performance_schema AS": [{"is_on": 0}]}),
+            (),
+            MissingPiece,
+            "its performance schema is off: start it with",
+        ),
+        (
+            Server(setup_consumers=consumers()),
+            (),
+            MissingPiece,
+            "keeps no digests of statements: UPDATE performance_schema",
+        ),
+        (Server(), ("crm",), UsageError, "no database 'crm' on db.example:3306: it has shop"),
+        (
+            Server(_by_digest=ServerRefused(1142, "SELECT command denied")),
+            (),
+            ServerRefused,
+            "it takes GRANT SELECT ON performance_schema",
+        ),
+    ],
+)
+async def test_what_a_server_lacks_is_said(
+    server: Server, databases: Sequence[str], error: type[ReplexplorerError], told: str
+) -> None:
+    with pytest.raises(error) as caught:
+        await capture(server, address=server.node, seconds=0.05, databases=databases)
+    assert told in str(caught.value)
