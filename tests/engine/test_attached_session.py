@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,21 @@ import pytest
 from replexplorer.adapters.attached.changes import ChangeJournal, GuardedSql, undo
 from replexplorer.adapters.attached.provider import NoSidecar
 from replexplorer.core.change.journalled import Fate
-from replexplorer.core.dialect.question import Row
-from replexplorer.core.errors import MissingPiece, ServerUnreachable, StackUnavailable, UsageError
+from replexplorer.core.errors import MissingPiece, NoSuchStack, ServerRefused, StackUnavailable, UsageError
+from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.load.interval import SERVER
 from replexplorer.core.wire import Document
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.outcome import DrivenLoad
-from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.engine.session import Session, SessionOptions, Spectator
 from replexplorer.ports import Ability, UpOptions
-from tests.fakes.world import World
+from tests.fakes.clock import until
+from tests.fakes.sql import FakeSql
+from tests.fakes.world import World, tasks_left
+from tests.known import known
 from tests.turning import turn
-from tests.waiting import until_tick
+from tests.waiting import load_runs, told, until_tick
 
 
 class AtOnce(ChangeJournal):
@@ -88,126 +92,76 @@ async def test_what_is_seen_of_other_people_s_load_is_their_server_s_counters(wo
 
     work = asyncio.create_task(works())
     tick = await until_tick(session, lambda tick: tick.anatomy is not None)
-    load, anatomy = tick.load, tick.anatomy
-    assert load is not None
-    assert anatomy is not None
+    load = known(tick.load)
     assert load.state == SERVER
     assert load.tps == pytest.approx(50, rel=0.3)
-    assert load.mean_ms == pytest.approx(3.0)
-    assert load.latency is None
+    assert load.mean_ms == known(tick.anatomy).mean_ms == pytest.approx(3.0)
     assert (load.p50_ms, load.p99_ms, tick.viewer, tick.links, tick.disks) == (None, None, False, (), ())
-    assert anatomy.mean_ms == pytest.approx(3.0)
     await work
     assert await session.close() == "", "what is somebody else's is no news"
     assert world.changes == before
 
 
-async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(world: World, tmp_path: Path) -> None:
-    journal = AtOnce.open(tmp_path / "j.json")
+async def test_a_change_is_noted_and_taken_back_from_the_journal_when_the_visit_ends(
+    world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "j.json"
+    journal = AtOnce.open(file)
     session = foreign(world, journal, Ability.WRITE)
     before = dict(world.primary.variables)
-    addresses = {node.name: node for node in await session.outside.provider.nodes()}
+    address = (await session.outside.provider.nodes())[0]
     sql = session.outside.sql
 
     async def take_back() -> object:
-        return await undo(journal, lambda name: sql(addresses[name], world.credentials)._sql)  # type: ignore[attr-defined]
+        return await undo(journal, lambda _: sql(address, world.credentials)._sql)  # type: ignore[attr-defined]
 
     session.options = replace(session.options, at_close=take_back)
-    visit = session
-    await visit.start(lambda *_: None)
-    await visit.console.set((visit.console.parse("sync_binlog=100"),))
-    assert world.primary.variables["sync_binlog"] == "100"
-    with pytest.raises(StackUnavailable, match="the servers' own clients"):
-        await visit.console.toggle_load()
-    assert await visit.close() == ""
-    assert world.primary.variables == before
-    assert journal.outstanding == ()
-    journal.close()
-
-
-async def test_a_change_is_noted_first_and_undone_from_the_journal(world: World, tmp_path: Path) -> None:
-    journal = AtOnce.open(tmp_path / "j.json")
-    session = foreign(world, journal, Ability.WRITE)
-    await session.attach()
+    await session.start(lambda *_: None)
     with pytest.raises(UsageError, match="replica_parallel_workers cannot be changed"):
         session.console.parse("replica_parallel_workers=8")
     with pytest.raises(StackUnavailable, match="the servers' own clients"):
         await session.console.toggle_load()
-    before = dict(world.primary.variables)
     await turn(session, "sync_binlog=100", "innodb_flush_log_at_trx_commit=2")
     await turn(session, "sync_binlog=0")
-    await session.disconnect()
-    assert world.primary.variables != before
-    journal.close()
-
-    left = ChangeJournal.open(tmp_path / "j.json")
-    assert [(each.variable, each.before) for each in left.outstanding] == [
+    assert world.primary.variables["sync_binlog"] == "0"
+    assert [(each.variable, each.before) for each in journal.outstanding] == [
         ("sync_binlog", "1"),
         ("innodb_flush_log_at_trx_commit", "1"),
     ]
-    sql = session.outside.sql
-    address = (await session.outside.provider.nodes())[0]
-    done = await undo(left, lambda _: sql(address, world.credentials)._sql)  # type: ignore[attr-defined]
-    assert [each.fate for each in done] == [Fate.RESTORED, Fate.RESTORED]
-    assert world.primary.variables == before
-    assert not (tmp_path / "j.json").exists()
+    assert await session.close() == ""
+    assert (world.primary.variables, journal.outstanding, file.exists()) == (before, (), False)
+    journal.close()
 
 
-class Recorded:
-    """`ports.Sql` that notes what it is sent and what the journal says by then."""
-
-    def __init__(self, file: Path, variables: dict[str, str]) -> None:
-        self.node = "db"
-        self.file = file
-        self.variables = variables
-        self.sent: list[tuple[str, str]] = []
-        self.silent = False
-
-    async def query(
-        self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
-    ) -> Sequence[Row]:
-        """See `ports.Sql`."""
-        if self.silent:
-            raise ServerUnreachable("db is away")
-        self.sent.append((statement, self.file.read_text() if self.file.exists() else ""))
-        variable, _, value = statement.removeprefix("SET GLOBAL ").partition(" = ")
-        if statement.startswith("SET GLOBAL"):
-            self.variables[variable] = value.strip("'")
-            return ()
-        name = statement.partition("GLOBAL.")[2].partition(" ")[0]
-        return [{"value": self.variables[name]}] if name else ()
-
-    async def close(self) -> None:
-        """See `ports.Sql`."""
-
-
-async def test_nothing_but_reads_and_noted_settings_is_sent(tmp_path: Path) -> None:
-    server = Recorded(tmp_path / "j", {"x": "1", "odd": "a'b"})
+async def test_nothing_but_reads_and_noted_settings_is_sent(world: World, tmp_path: Path) -> None:
+    server = FakeSql(world.primary, "db1")
     reading = GuardedSql(server, None)
     for statement in ("STOP REPLICA", "INSERT INTO t VALUES (1)", "SET SESSION x = 1"):
-        with pytest.raises(MissingPiece, match="is not sent to db"):
+        with pytest.raises(MissingPiece, match="is not sent to db1"):
             await reading.query(statement)
-    with pytest.raises(MissingPiece, match="x of db is only read: add --allow-changes"):
-        await reading.query("SET GLOBAL x = 2")
-    assert server.sent == []
+    with pytest.raises(MissingPiece, match="sync_binlog of db1 is only read: add --allow-changes"):
+        await reading.query("SET GLOBAL sync_binlog = 2")
+    assert world.changes == []
 
     journal = AtOnce.open(tmp_path / "j")
     changing = GuardedSql(server, journal)
-    await changing.query("SET GLOBAL x = 2")
-    (noted,) = [journal for statement, journal in server.sent if statement == "SET GLOBAL x = 2"]
-    assert '"before": "1"' in noted, "it is on the disk before it is sent"
-    with pytest.raises(MissingPiece, match="odd of db is left alone"):
-        await changing.query("SET GLOBAL odd = 2")
-    assert server.variables == {"x": "2", "odd": "a'b"}
+    world.trouble_at = 0
+    with pytest.raises(ServerRefused):
+        await changing.query("SET GLOBAL sync_binlog = 2")
+    assert '"before": "1"' in journal.file.read_text(), "it is on the disk before it is sent"
+    await changing.query("SET GLOBAL sync_binlog = 2")
+    world.primary.variables["binlog_format"] = "a'b"
+    with pytest.raises(MissingPiece, match="binlog_format of db1 is left alone"):
+        await changing.query("SET GLOBAL binlog_format = 'ROW'")
 
-    server.silent = True
+    world.crash("db1")
     (unreached,) = await undo(journal, lambda _: server)
     assert unreached.fate is Fate.UNREACHED
-    assert server.file.exists(), "what is still to do stays in the journal"
-    server.silent = False
-    server.variables["x"] = "5"
+    assert journal.file.exists(), "what is still to do stays in the journal"
+    world.primary.boot()
+    world.primary.variables["sync_binlog"] = "5"
     (left,) = await undo(journal, lambda _: server)
-    assert (left.fate, left.found, server.variables["x"]) == (Fate.LEFT, "5", "5")
+    assert (left.fate, left.found, world.primary.variables["sync_binlog"]) == (Fate.LEFT, "5", "5")
     journal.close()
 
 
@@ -257,17 +211,12 @@ async def test_a_knob_that_nothing_can_turn_is_absent(
     assert absent not in str(world.document.content["knobs"])
 
 
-async def test_servers_that_nobody_may_stop_have_no_process(world: World, session: Session) -> None:
-    await session.fleet.server_process("db2").kill()
-    assert not world.servers["db2"].running
-    await session.fleet.server_process("db2").start()
-    assert world.servers["db2"].running
+async def test_servers_that_nobody_may_stop_have_no_process(session: Session) -> None:
     with pytest.raises(StackUnavailable, match="no moon"):
         session.fleet.server_process("moon")
     without(session, Ability.STOP_SERVERS)
     with pytest.raises(MissingPiece, match="cannot have their servers stopped and started from here"):
         session.fleet.server_process("db2")
-    assert world.servers["db2"].running
 
 
 async def test_servers_of_somebody_else_are_not_repaired_and_not_scaled(
@@ -284,3 +233,95 @@ async def test_servers_of_somebody_else_are_not_repaired_and_not_scaled(
     with pytest.raises(MissingPiece, match="cannot be made, repaired and removed"):
         await bring_up(session.fleet, UpOptions(), lambda *_: None)
     assert not world.servers["db2"].running
+
+
+# A spectator sees what others do with a stack, and changes nothing of it
+
+
+@asynccontextmanager
+async def watching(world: World, *, patient: bool = False) -> AsyncIterator[Spectator]:
+    spectator = Spectator(world.outside(), patient=patient)
+    try:
+        await spectator.start(lambda *_: None)
+        yield spectator
+    finally:
+        assert await spectator.close() == ""
+
+
+async def test_the_driver_s_load_knobs_marks_and_selection_are_seen_once(world: World) -> None:
+    async with world.started("tui") as driver, watching(world) as spectator:
+        await until_tick(driver, load_runs)
+        tick = await until_tick(
+            spectator, lambda tick: tick.viewer and tick.load is not None and tick.load.tps
+        )
+        assert tick.load is not None
+        assert tick.load.driver is not None
+        assert "tui" in tick.load.driver
+        await turn(driver, "sync_binlog=0")
+        assert (await told(spectator, "sync_binlog 1 → 0, by tui")).mark == 1
+        await driver.console.mark("before the demonstration")
+        assert (await told(spectator, "before the demonstration, by tui")).mark == 2
+        heard = [event.text async for event in _events(driver, 5)]
+        assert sum("before the demonstration" in text for text in heard) <= 1
+        async with watching(world) as late:
+            assert not [event async for event in _events(late, 5) if "demonstration" in event.text]
+        await driver.console.select(KnobName("rtt", "db2"))
+        await until_tick(spectator, lambda tick: tick.driver_selects == "rtt@db2")
+        await driver.console.select(None)
+        await until_tick(spectator, lambda tick: tick.viewer and tick.driver_selects is None)
+
+
+async def test_the_load_that_begins_while_one_watches_is_seen_and_so_is_its_end(world: World) -> None:
+    async with world.started("tui"):
+        pass
+    async with watching(world) as spectator:
+        await until_tick(spectator, lambda tick: not tick.viewer)
+        async with world.started("tui"):
+            await until_tick(spectator, lambda tick: tick.viewer)
+        await until_tick(spectator, lambda tick: not tick.viewer)
+        async with world.started("tui"):
+            await until_tick(spectator, lambda tick: tick.viewer)
+
+
+async def test_nothing_is_changed_whatever_happens(world: World) -> None:
+    async with world.started("tui") as driver:
+        await turn(driver, "semi_sync=on", "sync_binlog=0", "rtt=20")
+    before, connections, bridges = len(world.changes), world.open_connections(), world.open_bridges()
+    async with watching(world) as spectator:
+        await asyncio.sleep(5)
+        world.restart("db1")
+        await told(spectator, "db1 restarted")
+        await asyncio.sleep(10)
+        assert not world.primary.enabled
+        assert spectator.console is None
+    assert len(world.changes) == before
+    await until(lambda: not tasks_left())
+    assert (world.open_connections(), world.open_bridges()) == (connections, bridges), "what it opened"
+
+
+async def test_no_stack_is_an_error_or_is_waited_for() -> None:
+    world = World(exists=False)
+    impatient = Spectator(world.outside())
+    with pytest.raises(NoSuchStack):
+        await impatient.start(lambda *_: None)
+    await impatient.close()
+    steps: list[str] = []
+    patient = Spectator(world.outside(), patient=True)
+    starting = asyncio.create_task(patient.start(lambda text, _=None: steps.append(text)))
+    await asyncio.sleep(5)
+    assert not starting.done()
+    assert "waiting for the stack" in steps
+    async with world.started("tui"):
+        await starting
+        await until_tick(patient, lambda tick: tick.viewer)
+        await patient.close()
+
+
+async def _events(session: object, count: int) -> AsyncIterator[Event]:
+    seen = 0
+    async for tick in session.ticks():  # type: ignore[attr-defined]
+        for event in tick.events:
+            yield event
+        seen += 1
+        if seen == count:
+            return
