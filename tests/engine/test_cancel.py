@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from replexplorer.core.event import Severity
-from replexplorer.core.fault import parse_fault
 from replexplorer.engine.session import Session
 from replexplorer.engine.tasks import to_the_end
 from tests.fakes.clock import Counted, cancelled_in_round, until, virtual
-from tests.fakes.world import World, tasks_left
-from tests.turning import turn
+from tests.fakes.world import World
+from tests.turning import inject, turn
 
 SETTLED_S = 30.0
 """What the servers were told is done by then."""
@@ -81,8 +80,7 @@ def test_a_cancel_leaves_all_old_or_all_new(case: str, grain: str, stride: int) 
                 await member.agent.lease()
             await ended(session, wanted)
             assert snapshot(world) == new[0]
-        assert tasks_left() == []
-        assert (world.open_connections(), world.open_bridges()) == (0, 0)
+        assert not any(world.left())
 
     at(0)
     assert outcomes.pop() == "done"
@@ -209,7 +207,7 @@ def test_a_fault_of_which_a_cancel_leaves_nothing_known_is_not_recorded() -> Non
     ends: list[bool] = []
 
     async def injected(session: Session, known: list[str]) -> bool:
-        done = await session.console.inject(parse_fault("isolate@db1", session.fleet.roster))
+        done = await inject(session, "isolate@db1")
         known += [str(each.fault) for each in done]
         await asyncio.sleep(0)
         return True

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.session import Session
 from tests.fakes.world import World
-from tests.turning import turn
+from tests.known import known
+from tests.turning import inject, turn
 from tests.waiting import until_tick
 
 NOTHING = Loss(0, 0, 0)
@@ -27,9 +27,7 @@ async def exposure(session: Session, holds: Callable[[Exposure], bool]) -> Expos
     def so(tick: Tick) -> bool:
         return tick.exposure is not None and holds(tick.exposure)
 
-    found = (await until_tick(session, so, within_s=30)).exposure
-    assert found is not None
-    return found
+    return known((await until_tick(session, so, within_s=30)).exposure)
 
 
 def at_risk(found: Loss | Unknown) -> int:
@@ -67,8 +65,7 @@ async def test_what_a_replica_lacks_grows_and_is_told_with_its_age_and_is_unknow
     world.replica.received = world.primary.commits
     seen = await exposure(tui, lambda seen: at_risk(seen.source_lost) > 1000)
     assert isinstance(seen.source_lost, Loss)
-    assert seen.source_lost.age_ms is not None
-    assert seen.source_lost.age_ms > 100
+    assert known(seen.source_lost.age_ms) > 100
     assert seen.source_lost.low > 500, "the replica was asked after the source had executed them"
     world.crash("db2")
     seen = await exposure(tui, lambda seen: isinstance(seen.source_lost, Unknown))
@@ -133,7 +130,7 @@ async def test_a_status_counts_what_went_unprotected_since_the_last_replica_went
             await asyncio.sleep(5)
     elif seen_by == "fault":
         async with world.attached("fault") as session:
-            await session.console.inject(parse_fault("kill@db2", session.fleet.roster))
+            await inject(session, "kill@db2")
     else:
         world.crash("db2")
     world.primary.commits += 500
@@ -157,43 +154,42 @@ async def test_a_status_counts_what_went_unprotected_since_the_last_replica_went
     assert lost.low == 0, "it had come back, and may have got them"
 
 
-async def test_what_is_kept_of_the_last_replica_s_end_goes_with_its_fault(world: World) -> None:
-    async with world.attached("fault") as session:
-        await session.console.inject(parse_fault("kill@db2", session.fleet.roster))
-        assert session.state.requested.alone is not None
-        await session.console.clear()
-        assert session.state.requested.alone is None
+async def test_what_is_kept_of_the_last_replica_s_end_goes_with_its_fault(session: Session) -> None:
+    await inject(session, "kill@db2")
+    assert session.state.requested.alone is not None
+    await session.console.clear()
+    assert session.state.requested.alone is None
 
 
 @pytest.mark.parametrize("fault", ["kill", "stop", "power_cut", "isolate", "partition=both@db2"])
-async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(world: World, fault: str) -> None:
-    async with world.attached("fault") as session:
-        await turn(session, "undo_journal=on")
-        exposures = session.state.exposures
+async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(
+    world: World, session: Session, fault: str
+) -> None:
+    await turn(session, "undo_journal=on")
+    exposures = session.state.exposures
+    await exposures.look()
+    await asyncio.sleep(5)
+    world.replica.received = world.primary.commits
+    world.primary.commits += 300
+    asked_s = session.outside.clock.monotonic()
+    await inject(session, fault)
+    looked_s, seen = said = known(session.rig.at_risk())
+    assert looked_s >= asked_s
+    assert at_risk(seen.source_lost) == 300
+    if not world.primary.running:
         await exposures.look()
-        await asyncio.sleep(5)
-        world.replica.received = world.primary.commits
-        world.primary.commits += 300
-        asked_s = session.outside.clock.monotonic()
-        await session.console.inject(parse_fault(fault, session.fleet.roster))
-        said = session.rig.at_risk()
-        assert said is not None
-        looked_s, seen = said
-        assert looked_s >= asked_s
-        assert at_risk(seen.source_lost) == 300
-        if not world.primary.running:
-            await exposures.look()
-            assert exposures.exposure() == silent("db1 does not answer")
-            assert session.rig.at_risk() == said
-
-
-async def test_no_look_waits_for_a_source_that_did_not_answer_before_the_fault(world: World) -> None:
-    async with world.attached("fault") as session:
-        exposures = session.state.exposures
-        await exposures.look()
-        said = session.rig.at_risk()
-        world.crash("db1")
-        await exposures.look()
-        world.servers["db1"].boot()
-        await exposures.look_before_failure()
+        assert exposures.exposure() == silent("db1 does not answer")
         assert session.rig.at_risk() == said
+
+
+async def test_no_look_waits_for_a_source_that_did_not_answer_before_the_fault(
+    world: World, session: Session
+) -> None:
+    exposures = session.state.exposures
+    await exposures.look()
+    said = session.rig.at_risk()
+    world.crash("db1")
+    await exposures.look()
+    world.servers["db1"].boot()
+    await exposures.look_before_failure()
+    assert session.rig.at_risk() == said

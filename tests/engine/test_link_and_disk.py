@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import replace
 
 import pytest
@@ -40,20 +39,17 @@ async def test_a_link_between_two_replicas_is_shaped_at_both_its_ends() -> None:
     async with world.attached() as session:
         result = await turn(session, "delay_to_replica@db2:db3=30", "delay_to_primary@replica2:replica=10")
         assert [change.measured_ms for change in result.changed] == [pytest.approx(40)] * 2
-        assert world.sidecars["db3"].shapes["db2"] == Shape(29.95)
-        assert world.sidecars["db2"].shapes["db3"] == Shape(9.95)
-        assert world.sidecars["db1"].shapes == {}
-        assert session.state.pairs["db2:db3"].rtt_asked_ms == 40
+        shapes = {name: sidecar.shapes for name, sidecar in world.sidecars.items()}
+        assert shapes == {"db1": {}, "db2": {"db3": Shape(9.95)}, "db3": {"db2": Shape(29.95)}}
         assert effective(session, "delay_to_replica", "db2:db3") == 30
-        status = await session.status()
-        ends = [(link.replica, link.a, link.b) for link in status.links]
-        assert ends == [("db2", "db1", "db2"), ("db3", "db1", "db3"), ("db2:db3", "db2", "db3")]
+        links = (await session.status()).links
+        assert [link.replica for link in links] == ["db2", "db3", "db2:db3"]
+        assert (links[2].a, links[2].b, links[2].rtt_asked_ms) == ("db2", "db3", 40)
         await turn(session, "partition@db2:db3=both")
         assert session.state.pairs["db2:db3"].partition == "both"
         assert session.state.links["db2"].partition == "none"
     world.sidecars["db3"].restart()
-    async with world.attached("up") as session:
-        await session.up(lambda *_: None)
+    async with world.brought_up() as session:
         assert world.sidecars["db3"].shapes["db2"] == Shape(29.95, cut=True), "`up` asks for it again"
         await session.console.reset()
         assert all(shape == Shape() for each in world.sidecars.values() for shape in each.shapes.values())
@@ -72,31 +68,12 @@ async def test_partition_none_heals_links_between_two_replicas_as_well() -> None
         assert not any("db4" in key and key.startswith("partition@db3") for key in world.requested)
 
 
-async def test_what_is_not_turned_goes_on_being_asked(world: World, session: Session) -> None:
+async def test_what_is_not_turned_goes_on_being_asked(session: Session) -> None:
     await turn(session, "rtt=85", "jitter=20")
-    result = await turn(session, "rtt=10")
-    assert result.warnings == ("jitter@db2 20 ms is limited to 3.536 ms: half the one-way delay each way",)
-    jitter = effective(session, "jitter")
-    assert isinstance(jitter, float)
-    assert jitter < 3.6
+    await turn(session, "rtt=10")
+    assert effective(session, "jitter") == pytest.approx(3.5, abs=0.1)
     await turn(session, "rtt=85")
     assert effective(session, "jitter") == 20
-    shares = [world.sidecars[a].shapes[b].jitter_ms for a, b in (("db1", "db2"), ("db2", "db1"))]
-    assert shares == [pytest.approx(20 / math.sqrt(2))] * 2
-
-
-async def test_a_heal_comes_first_and_a_partition_last(world: World, session: Session) -> None:
-    await turn(session, "sync_binlog=0", "partition=ack", "rtt=20")
-    assert [what.partition(" ")[0] for _, what in world.changes] == ["SET", "link", "link", "write"]
-    assert world.sidecars["db1"].shapes["db2"].cut
-    assert not world.sidecars["db2"].shapes["db1"].cut
-    world.changes.clear()
-    await turn(session, "partition=none", "rtt=85", "sync_binlog=1")
-    healed, raised = world.sidecars["db1"].shapes["db2"], world.told()
-    assert not healed.cut
-    assert healed.delay_ms == pytest.approx(42.45)
-    assert raised[0] == "link db2 9.950"
-    assert raised[-3:] == ["link db2 42.450", "db2: link db1 42.450", "write document"]
 
 
 @pytest.mark.parametrize(("retry_s", "restarts"), [(0.5, False), (60.0, True)])

@@ -7,11 +7,10 @@ from unittest.mock import AsyncMock
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.fault import parse_fault
 from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
 from tests.fakes.world import World
-from tests.turning import turn
+from tests.turning import inject, turn
 from tests.waiting import load_runs, until_tick
 
 
@@ -22,8 +21,7 @@ async def test_a_stack_returns_to_what_was_saved_whatever_was_done_to_it(
     saved = await session.console.save_data("monday")
     assert world.copies == {saved.copy: {"db1": True, "db2": True}}, "all servers had ended"
     await turn(session, "sync_binlog=1", "rtt=85", "semi_sync=on")
-    for fault in ("disk_full@db1", "kill@db2"):
-        await session.console.inject(parse_fault(fault, session.fleet.roster))
+    await inject(session, "disk_full@db1", "kill@db2")
 
     await session.console.restore_data("monday")
     assert [*world.restored.values()] == [saved.copy]
@@ -81,8 +79,7 @@ async def test_one_that_was_killed_before_anything_was_set_back_is_said_so_and_k
     monkeypatch.setattr(session.restorer, "bring_up", killed)
     with pytest.raises(StackUnavailable, match="killed"):
         await session.console.restore_data("monday")
-    async with world.attached("up") as up:
-        await up.up(lambda *_: None)
+    async with world.brought_up() as up:
         said = "preset apply monday was interrupted and has changed nothing: run it again"
         assert said in up.restorer.repaired
         assert world.primary.variables["sync_binlog"] == "0"
