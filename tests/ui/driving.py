@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from textual._context import visible_screen_stack
 from textual.message import Message
 from textual.notifications import Notify
@@ -27,7 +28,11 @@ from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui import kept
 from tests.waiting import patience
 
+Size = tuple[int, int]
+"""Columns and rows."""
 DEADLINE_S = 10.0
+EVERY_SIZE = pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
+TWO_SIZES = pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 
 
 async def until(pilot: Pilot[str], condition: Callable[[], bool], what: str = "the condition") -> None:
@@ -171,7 +176,7 @@ class Bench:
 @asynccontextmanager
 async def bench(
     *ticks: Tick,
-    size: tuple[int, int] = (120, 36),
+    size: Size = (120, 36),
     facade: FakeFacade | None = None,
     fresh: bool = False,
     **settings: object,

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
 from tests.fakes.facade import make_tick
-from tests.ui.driving import Bench, bench, page
+from tests.ui.driving import Bench, Size, bench, page
 from tests.ui.test_replay import playing
 from tests.ui.test_spectator import Watched
 from tests.ui.walk import REPLICAS, SIZES, STACK, THEMES, Seen, calm, seen_of, troubled, walk
@@ -21,7 +21,7 @@ CUT_BY_DESIGN = frozenset({"events", "knob-line"})
 EVERY_SIZE = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 
 
-def check(seen: Seen, size: tuple[int, int]) -> None:
+def check(seen: Seen, size: Size) -> None:
     """The terminal is filled and no wider than it is, the first row says what is open, the last one which
     keys there are, nothing had no room, and all of it can be read."""
     width, height = size
@@ -35,7 +35,7 @@ def check(seen: Seen, size: tuple[int, int]) -> None:
 
 @pytest.mark.costly("it draws every screen, once for all that is looked for")
 @EVERY_SIZE
-async def test_no_screen_loses_what_it_says(size: tuple[int, int]) -> None:
+async def test_no_screen_loses_what_it_says(size: Size) -> None:
     names = []
     async for seen in walk(size, theme=THEMES[size]):
         names.append(seen.name)
@@ -44,7 +44,7 @@ async def test_no_screen_loses_what_it_says(size: tuple[int, int]) -> None:
 
 
 @EVERY_SIZE
-async def test_nor_does_a_recording_or_who_watches(size: tuple[int, int]) -> None:
+async def test_nor_does_a_recording_or_who_watches(size: Size) -> None:
     async with playing(size) as player:
         check(seen_of("replay", player.app), size)
     watched = replace(troubled(), viewer=True)
@@ -65,7 +65,7 @@ def places(app: Bench) -> dict[str, object]:
 
 
 @EVERY_SIZE
-async def test_no_widget_moves_whatever_the_figures_are(size: tuple[int, int]) -> None:
+async def test_no_widget_moves_whatever_the_figures_are(size: Size) -> None:
     async with bench(calm(), size=size, stack=STACK) as app:
         stood = places(app)
         for number, tps in enumerate(FIGURES):
@@ -75,9 +75,7 @@ async def test_no_widget_moves_whatever_the_figures_are(size: tuple[int, int]) -
 
 
 @EVERY_SIZE
-async def test_what_is_in_effect_stands_in_one_column(
-    size: tuple[int, int], snapshot: SnapshotAssertion
-) -> None:
+async def test_what_is_in_effect_stands_in_one_column(size: Size, snapshot: SnapshotAssertion) -> None:
     """Whatever is measured beside it, and whichever knob is selected."""
     ticks = [
         make_tick(1.0 + at, rtt=(rtt_ms, rtt_ms + 0.4), replicas=REPLICAS)

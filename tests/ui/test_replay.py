@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
 from syrupy.assertion import SnapshotAssertion
 from textual.message import Message
 
 from replexplorer.adapters.recording import SessionReader
-from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.engine.view import Replay, Tape
 from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
@@ -18,7 +17,8 @@ from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from tests.fakes.facade import FakeFacade, FakeTape
-from tests.ui.driving import Bench, ManualClock, folded, page
+from tests.known import known
+from tests.ui.driving import TWO_SIZES, Bench, ManualClock, Size, folded, page
 
 
 class StillClock:
@@ -35,7 +35,7 @@ class StillClock:
 
 
 @asynccontextmanager
-async def playing(size: tuple[int, int] = (120, 36), tape: Tape | None = None) -> AsyncIterator[Bench]:
+async def playing(size: Size = (120, 36), tape: Tape | None = None) -> AsyncIterator[Bench]:
     """A paused replay from the tape's first tick on."""
     tape = tape or FakeTape()
     replay, clock = Replay(tape, StillClock()), ManualClock()
@@ -50,9 +50,7 @@ async def playing(size: tuple[int, int] = (120, 36), tape: Tape | None = None) -
 
 
 def replay_of(player: Bench) -> Replay:
-    replay = player.app._view.player
-    assert replay is not None
-    return replay
+    return known(player.app._view.player)
 
 
 async def at(player: Bench, at_s: float) -> None:
@@ -79,9 +77,9 @@ async def test_a_jump_shows_the_picture_of_that_moment_with_its_marks_and_log() 
         await at(player, 10.0)
 
 
-@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+@TWO_SIZES
 async def test_the_player_s_line_tells_the_place_the_speed_and_the_marks(
-    size: tuple[int, int], snapshot: SnapshotAssertion
+    size: Size, snapshot: SnapshotAssertion
 ) -> None:
     async with playing(size) as player:
         await player.press("right", "greater_than_sign")
@@ -144,27 +142,21 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
         await player.press("n", "n", "n", "n", "right")
         await player.until(lambda: abs(replay.position.position_s - replay.marks_s[3] - 5) < 1)
         await player.until(lambda: "PROTECTED" in player.text("#header"))
-        tick = player.dashboard.picture.tick
-        assert tick is not None
-        assert tick.load is not None
-        assert (tick.load.clients, tick.anatomy is not None, tick.truth is not None) == (32, True, True)
+        assert known(known(player.dashboard.picture.tick).load).clients == 32
         assert "ACK wait" in player.text("#anatomy")
         replay.seek(tape.last_s)
         await at(player, tape.last_s)
         assert "ASYNC" in player.text("#header")
-        last = player.dashboard.picture.tick
-        assert last is not None
-        assert {name.key: view.requested for name, view in last.knobs.items()}["semi_sync"] == "off"
+        knobs = known(player.dashboard.picture.tick).knobs
+        assert knobs[KnobName("semi_sync", SOURCE)].requested == "off"
 
 
 def test_the_tour_that_ships_says_one_length_of_its_outage() -> None:
     """In the ledger's verdict, in the chart's span and in the log."""
     tape = SessionReader(shipped_tour())
     picture = folded(tape.ticks())
-    assert picture.tick is not None
-    [epoch] = [each for each in picture.tick.epochs if each.title == "partition"]
-    assert epoch.after is not None
-    blocked_s = epoch.after.outage.blocked_s
+    [epoch] = [each for each in known(picture.tick).epochs if each.title == "partition"]
+    blocked_s = known(epoch.after).outage.blocked_s
     assert blocked_s > 5
     [span] = [each for each in picture.windows.all() if each.word.startswith("blocked")]
     assert span.word == f"blocked {blocked_s:.1f} s"
