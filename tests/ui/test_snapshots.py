@@ -32,7 +32,6 @@ LOOKS = {
     "normal-safe-staged": ((120, 36), "safe", ("right",)),
     "compact-dark": ((80, 24), "dark", ("down",)),
     "compact-drawer": ((80, 24), "dark", ("enter",)),
-    "tiny": ((60, 16), "dark", ()),
 }
 
 
