@@ -19,15 +19,7 @@ from textual.geometry import Region
 
 from replexplorer.core.history.series import Point
 from replexplorer.core.server.exposure import Exposure, Unknown
-from replexplorer.ui.charts.axes import (
-    AxisScale,
-    linear_scale,
-    log_scale,
-    scale_of,
-    spread_rows,
-    tick_text,
-    time_ticks,
-)
+from replexplorer.ui.charts.axes import AxisScale, linear_scale, log_scale, scale_of, spread_rows, time_ticks
 from replexplorer.ui.charts.chart_model import (
     ChartMark,
     ChartModel,
@@ -44,7 +36,6 @@ from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
 from replexplorer.ui.widgets.lines import Chart, Slice
 from replexplorer.ui.widgets.strips import block_rows
-from replexplorer.ui.words.figures import moment
 
 PAGE = Page(600.0, 720.0)
 WIDTH, HEIGHT = 75, 11
@@ -249,14 +240,17 @@ def test_labels_never_share_a_row_and_keep_their_order(wanted: list[float], rows
     assert [placed[at] for at in order] == sorted(placed)
 
 
-def test_words_of_ticks() -> None:
-    assert [tick_text(value) for value in (0, 0.5, 250, 1000, 10_000, 12_500, 2e6)] == [
-        "0", "0.5", "250", "1000", "10k", "12.5k", "2M",
-    ]  # fmt: skip
-    moments = [moment(seconds) for seconds in (0, 690, 3599, 3750)]
-    assert moments == ["00:00", "11:30", "59:59", "1:02:30"]
+def test_times_stand_at_the_same_places_wherever_a_session_began() -> None:
     for page in (Page(630, 750), Page(1630, 1750, 1000)):
         assert [label for _, label in time_ticks(page, 58)] == ["10:30", "11:00", "11:30", "12:00", "12:30"]
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 7])
+def test_few_commits_at_risk_have_no_fractions_on_their_axis(most: int) -> None:
+    points = [Point(600 + at / 2, process_dies=0, power_cut=most) for at in range(10)]
+    labels = [label for _, label in axis(exposure_chart(PAGE, points, None)).ticks]
+    assert labels[0] == "0"
+    assert all(label.isdigit() for label in labels)
 
 
 def test_zoom_holds_at_both_ends() -> None:
@@ -354,9 +348,6 @@ def test_glyphs_are_chosen_by_wish_then_by_terminal() -> None:
     assert choose_glyphs("auto", xterm, "ANSI_X3.4-1968") is ASCII
     assert choose_glyphs("auto", {"TERM": "linux"}, "utf-8") is ASCII
     assert ASCII.text("① 16 → 48 ± 1 …") == "1 16 > 48 ~ 1 ~"
-    numbers = [BRAILLE.number(number) for number in (0, 1, 9, 10, 11, 20, 21)]
-    assert numbers == ["0", "①", "⑨", "10", "11", "20", "21"]
-    assert ASCII.number(7) == "7"
 
 
 # What an axis holds, and levels

@@ -18,7 +18,6 @@ from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, Value
-from replexplorer.core.server.comeback import lax_knobs
 from replexplorer.core.server.counters import Binlogs
 from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.server.protection import ProtectionState
@@ -30,12 +29,11 @@ from replexplorer.formats.themes import BUILT_IN
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.style.theme import Layout, layout_for
 from replexplorer.ui.terminal.crash import forget_what_was_drawn
-from replexplorer.ui.widgets.lines import Chart, Lines
+from replexplorer.ui.widgets.lines import Cadence, Chart, Lines
 from replexplorer.ui.widgets.strips import block_rows
-from tests.fakes.facade import WALL_S, FakeFacade, altered, down, explained, make_tick
-from tests.ui.driving import Bench, bench, page
+from tests.fakes.facade import WALL_S, FakeFacade, altered, change_event, down, explained, make_tick
+from tests.ui.driving import EVERY_SIZE, Bench, Size, bench, page
 
-RTT = KnobName("rtt", "db2")
 SYNC = KnobName("sync_binlog", SOURCE)
 
 
@@ -48,7 +46,6 @@ def chart(app: Bench, name: str) -> ChartModel:
 @pytest.mark.parametrize(
     ("size", "layout"),
     [
-        ((160, 45), Layout.WIDE),
         ((150, 42), Layout.WIDE),
         ((150, 41), Layout.NORMAL),
         ((118, 33), Layout.NORMAL),
@@ -58,7 +55,7 @@ def chart(app: Bench, name: str) -> ChartModel:
         ((80, 23), Layout.TINY),
     ],
 )
-def test_the_layout_is_decided_by_size_alone(size: tuple[int, int], layout: Layout) -> None:
+def test_the_layout_is_decided_by_size_alone(size: Size, layout: Layout) -> None:
     assert layout_for(*size) is layout
 
 
@@ -69,9 +66,10 @@ async def test_a_terminal_that_is_too_small_comes_back() -> None:
         await app.until(lambda: "sync_binlog" in app.text("#knobs"))
 
 
-async def test_a_key_starts_the_load_sets_a_mark_takes_back_and_resets() -> None:
-    async with bench() as app:
-        await app.press("x", "m", "u", "R", "u")
+async def test_keys_start_the_load_set_a_mark_take_back_and_reset_each_where_the_keymap_has_it() -> None:
+    async with bench(keymap={"mark.add": "f5"}) as app:
+        assert "f5 mark" in app.text("#footer")
+        await app.press("x", "m", "f5", "u", "R", "u")
         await app.until(lambda: len(app.facade.calls) >= 6)
         assert [name for name, _ in app.facade.calls] == [
             "start",
@@ -179,18 +177,21 @@ async def test_freezing_holds_everything_and_a_badge_says_what_is_so_meanwhile(
         assert chart(app, "#tps-chart").series != held.series
 
 
-async def test_a_held_picture_is_held_in_the_log_and_the_ledger_as_well() -> None:
+async def test_a_held_picture_is_held_in_log_and_ledger_and_a_knob_that_is_turned_is_shown() -> None:
+    later = replace(EPOCH, number=1, title="later")
+    event = Event(2.0, WALL_S, Severity.BAD, "commits wait")
     async with bench(make_tick(1.0, epochs=(EPOCH,)), make_tick(1.5, epochs=(EPOCH,))) as app:
         await app.press("space")
-        event = Event(2.0, WALL_S, Severity.BAD, "commits wait")
-        await app.play(
-            make_tick(2.0, epochs=(EPOCH, replace(EPOCH, number=1, title="later")), events=(event,))
-        )
+        await app.play(make_tick(2.0, rtt=(85.0, 85.9), epochs=(EPOCH, later), events=(event,)))
+        assert "85.4" in app.rows("#knobs")[1]
         for key, title, told in (("L", "Events", "commits wait"), ("g", "Epochs", "later")):
             await app.press(key)
             await app.until(partial(lambda title: title in app.sheet[0], title))
             assert told not in "\n".join(app.shown)
             await app.press("escape")
+        await app.play(make_tick(2.5, rtt=(20.0, 20.3)))
+        assert "20 ms" in app.rows("#knobs")[1]
+        assert "20.3" in app.rows("#knobs")[1]
 
 
 async def test_a_held_picture_moves_through_the_session_and_turns_nothing() -> None:
@@ -215,16 +216,6 @@ async def test_a_held_picture_moves_through_the_session_and_turns_nothing() -> N
         assert not app.dashboard.board.staged
 
 
-async def test_a_knob_that_is_turned_behind_a_held_picture_shows_what_it_does() -> None:
-    async with bench(make_tick(1.0, rtt=(85.0, 85.4))) as app:
-        await app.press("space")
-        await app.play(make_tick(1.5, rtt=(85.0, 85.9)))
-        assert "85.4" in app.rows("#knobs")[1]
-        await app.play(make_tick(2.0, rtt=(20.0, 20.3)))
-        assert "20 ms" in app.rows("#knobs")[1]
-        assert "20.3" in app.rows("#knobs")[1]
-
-
 def of_window(at_s: float, *counts_and_ms: tuple[int, float]) -> Tick:
     """A tick whose interval of half a second had so many commits of so many ms."""
     service = Histogram.of([round(1000 * ms) for count, ms in counts_and_ms for _ in range(count)])
@@ -232,64 +223,41 @@ def of_window(at_s: float, *counts_and_ms: tuple[int, float]) -> Tick:
     return altered(make_tick(at_s), load={"tps": 2.0 * n, "n": n, "service": service})
 
 
-@pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
-async def test_each_figure_of_now_is_one_figure_wherever_it_is_shown(size: tuple[int, int]) -> None:
-    """Header, big digits, the room's number and the line's end, tick by tick and after keys between them."""
+@EVERY_SIZE
+async def test_each_figure_of_now_is_one_figure_wherever_it_is_shown(size: Size) -> None:
+    """Header, big digits and the line's end, tick by tick and after keys between them."""
     async with bench(of_window(1.0, (400, 8.0)), size=size) as app:
         shown = set()
-        for at in range(2, 16):
-            if is_presenting := at >= 9:
-                await app.press(*["z"] * (at == 9))
+        for at in range(2, 9):
             await app.play(of_window(at / 2, (100 + 37 * at, 5.0 + at)))
             for key in ("", "down", "plus", "1", "escape")[: 1 + 4 * (at % 3 == 0)]:
                 await app.press(*([key] if key else []))
                 tps = chart(app, "#tps-chart").series[1].labels[0].removesuffix(" now")
-                if is_presenting:
-                    digits = block_rows(tps, scale=2)[1].rstrip()
-                    assert any(row.startswith(f" {digits} ") for row in app.rows("#presenter")), (at, key)
-                elif size[0] == 160:
+                if size[0] == 160:
                     assert block_rows(tps)[1] in app.rows("#big-strip")[2], (at, key)
                 else:
                     assert re.findall(r"TPS +(\S+)", app.text("#header")) == [tps], (at, key)
-                if size[0] == 120 and not is_presenting:
+                if size[0] == 120:
                     labels = [each.labels[0] for each in chart(app, "#latency-chart").series[1:]]
                     [p50, p99] = re.findall(r"p50(?:/95/99)? +(\S+).*? (\S+) ms", app.text("#header"))[0]
                     assert (labels[-1], labels[1]) == (f"p50 {p50}", f"p99 {p99}"), (at, key)
             shown.add(tps)
-        assert len(shown) > 6, "it moves"
-
-
-@pytest.mark.parametrize("width", [150, 160])
-async def test_the_big_digits_fit_whatever_they_are_and_stay_where_they_are(
-    width: int, snapshot: SnapshotAssertion
-) -> None:
-    async with bench(of_window(1.0, (400, 8888.0)), size=(width, 45)) as app:
-        pages = app.rows("#big-strip")
-        for at_s, rtt in ((1.5, 158.3), (2.0, 5000.3)):
-            await app.play(replace(make_tick(at_s, rtt=(int(rtt), rtt), tps=9999.0), predicted=None))
-            pages = [*pages, *app.rows("#big-strip")]
-        assert page(pages) == snapshot
+        assert len(shown) > 3, "it moves"
 
 
 async def test_the_small_screen_opens_the_drawer() -> None:
     async with bench(size=(80, 24)) as app:
         await app.press("down", "down", "enter")
         await app.until(lambda: "SEMI-SYNC" in app.text("#drawer"))
-        drawer = app.dashboard.query_one("#drawer")
-        assert (drawer.region.width, drawer.region.bottom) == (58, 19)
-        assert "▸ semi-sync" in app.text("#drawer")
-        total = len(app.dashboard.board.views)
-        assert f"Knob 8 of {total}, SEMI-SYNC" in app.text("#knob-line")
+        assert f"Knob 8 of {len(app.dashboard.board.views)}, SEMI-SYNC" in app.text("#knob-line")
         await app.press("escape")
-        assert not drawer.display
+        assert not app.dashboard.query_one("#drawer").display
 
 
 async def test_the_palette_finds_an_action_by_area_and_verb() -> None:
     async with bench() as app:
         await app.press("ctrl+p")
         await app.until(lambda: type(app.app.screen).__name__ == "CommandPalette")
-        await app.press(*"put a numbered".replace(" ", "_"))
-        await app.press(*["backspace"] * 20)
         await app.press("m", "a", "r", "k", "colon")
         await app.until(lambda: app.app.screen.query_one("CommandList").option_count == 1)  # type: ignore[attr-defined]
         await app.press("down", "enter")
@@ -303,15 +271,6 @@ async def test_themes_walk_round_and_repaint() -> None:
             await app.press("t")
             seen.append(app.app.theme)
         assert seen == [*BUILT_IN, BUILT_IN[0]]
-
-
-async def test_a_keymap_moves_a_key_and_the_footer_tells_it() -> None:
-    async with bench(keymap={"mark.add": "f5"}) as app:
-        await app.press("m")
-        assert app.facade.called("mark") == []
-        await app.press("f5")
-        await app.until(lambda: len(app.facade.called("mark")) == 1)
-        assert "f5 mark" in app.text("#footer")
 
 
 async def test_ticks_that_break_off_are_told() -> None:
@@ -347,14 +306,6 @@ async def test_what_was_drawn_is_forgotten() -> None:
         assert not any(each.cache_info().currsize for each in remembered)
 
 
-def test_what_is_in_force_decides_and_not_what_was_asked() -> None:
-    views = make_tick(1.0).knobs
-    by_hand = {**views, SYNC: replace(views[SYNC], effective=0)}
-    assert lax_knobs(by_hand) == ((SYNC, 0),)
-    assert lax_knobs(views) == ()
-    assert lax_knobs({**views, SYNC: replace(views[SYNC], requested=0, effective=None)}) == ((SYNC, 0),)
-
-
 async def test_a_held_outage_keeps_its_badge_at_80_columns_whatever_else_is_wrong() -> None:
     cut: dict[KnobName, Value] = {SYNC: 0, KnobName("partition", "db2"): "both"}
     async with bench(make_tick(1.0, state=ProtectionState.BLOCKED, values=cut), size=(80, 24)) as app:
@@ -385,3 +336,48 @@ async def test_the_screen_is_saved_as_a_picture_that_needs_no_network(
         await app.press("ctrl+s")
         await app.until(picture.exists, "the list's picture")
         assert "Nodes" in picture.read_text("utf-8")
+
+
+# Figures that all move with each tick are drawn less often; words at once
+
+
+def test_figures_stand_and_words_do_not() -> None:
+    cadence = Cadence(1.0)
+    story = [
+        (10.0, "armed", True),
+        (10.5, "armed", False),
+        (10.6, "protected", True),  # other words
+        (10.9, "protected", False),
+        (11.4, "protected", True),  # in the next second, whenever it was last drawn
+        (11.4, "protected", True),  # the same moment: drawn again at another size
+        (11.9, "protected", False),
+        (3.2, "protected", True),  # a jump back in a recording
+        (3.7, "protected", False),
+    ]
+    assert [(at_s, words, cadence.is_due(at_s, words)) for at_s, words, _ in story] == story
+
+
+async def test_charts_that_only_grow_are_drawn_once_a_second_and_an_event_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(make_tick(1.0)) as running:
+        drawn: list[str] = []
+        original = Chart.show
+
+        def counted(chart: Chart, model: ChartModel) -> None:
+            drawn.append(str(chart.id))
+            original(chart, model)
+
+        monkeypatch.setattr(Chart, "show", counted)
+        both = ["tps-chart", "latency-chart"]
+        for at_s, events, wanted in (
+            (1.5, (), []),
+            (2.0, (), both),
+            (2.5, (change_event(2.5, 1, "rtt 85"),), both),
+        ):
+            drawn.clear()
+            await running.play(make_tick(at_s, events=events))
+            assert (at_s, drawn) == (at_s, wanted)
+        drawn.clear()
+        await running.press("plus")
+        assert drawn == both
