@@ -18,9 +18,8 @@ from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.experiments import LabsScreen, SweepScreen
 from tests.fakes.facade import FakeFacade, make_tick
-from tests.ui.driving import Bench, bench, page
+from tests.ui.driving import EVERY_SIZE, Bench, Size, bench, page
 
-EVERY_SIZE = pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
 LAB_NAMES = list(LABS.shipped())
 
 
@@ -112,47 +111,49 @@ async def test_what_cannot_run_on_this_stack_says_why_and_is_not_begun() -> None
 
 
 @EVERY_SIZE
-async def test_a_drill_is_narrated_and_opened_at_its_end(
-    size: tuple[int, int], snapshot: SnapshotAssertion
-) -> None:
-    drills = (*LABS.shipped().values(), *DRILLS.shipped().values())
-    async with bench(size=size, facade=FakeFacade(by_turns=True), experiments=drills) as app:
-        await opened(app, "kill-primary")
-        pages = app.whole
-        await started(app, "kill-primary")
-        assert app.facade.called("drill") == [("kill-primary", True)]
-        app.facade.turn()
-        await app.until(lambda: "2/6 inject kill" in strip(app))
-        pages += app.rows("#lab-strip")
-        app.facade.turn(5)
-        await ended(app, "drill kill-primary: deviates, 2 of 9 rows lost, 3 of 4 expectations")
-        assert page(pages, app.whole) == snapshot
-
-
-@EVERY_SIZE
-async def test_the_matrix_runs_with_its_progress_and_its_table_opens_at_the_end(
-    size: tuple[int, int], snapshot: SnapshotAssertion
-) -> None:
-    async with bench(
-        size=size, facade=FakeFacade(by_turns=True), experiments=(*LABS.shipped().values(), Matrix())
-    ) as app:
-        await opened(app, "matrix")
-        pages = app.whole
-        await started(app, "matrix")
-        assert app.facade.called("matrix") == [True]
-        pages += app.rows("#lab-strip")
-        app.facade.turn()
-        await app.until(lambda: "2/12 mysqld dies, AFTER_SYNC 1/1" in strip(app))
-        app.facade.turn(11)
+@pytest.mark.parametrize(
+    ("name", "asked", "second", "left", "told"),
+    [
+        ("wan-insert", ("lab", ("wan-insert", True)), "2/4 async", 3,
+         "lab wan-insert: deviates, 1 of 7 relations"),
+        ("kill-primary", ("drill", ("kill-primary", True)), "2/6 inject kill", 5,
+         "drill kill-primary: deviates, 2 of 9 rows lost, 3 of 4 expectations"),
         # The played cells lose rows where theory allows none.
-        await ended(app, "drill matrix: deviates, 6 of 12 cells")
+        ("matrix", ("matrix", True), "2/12 mysqld dies, AFTER_SYNC 1/1", 11,
+         "drill matrix: deviates, 6 of 12 cells"),
+    ],
+    ids=["lab", "drill", "matrix"],
+)  # fmt: skip
+async def test_the_strip_narrates_a_run_and_its_result_is_opened_at_its_end(
+    size: Size,
+    name: str,
+    asked: tuple[str, object],
+    second: str,
+    left: int,
+    told: str,
+    snapshot: SnapshotAssertion,
+) -> None:
+    """The matrix with its progress and its table."""
+    experiments = (*LABS.shipped().values(), *DRILLS.shipped().values(), Matrix())
+    async with bench(size=size, facade=FakeFacade(by_turns=True), experiments=experiments) as app:
+        await opened(app, name)
+        pages = app.whole
+        await started(app, name)
+        assert app.facade.calls[-1] == asked
+        pages += app.rows("#lab-strip")
+        assert app.dashboard.query_one("#lab-strip").region.y == 1
+        assert app.dashboard.query_one("#tps-chart").region.height >= 4
+        app.facade.turn()
+        await app.until(lambda: second in strip(app))
+        pages += app.rows("#lab-strip")
+        app.facade.turn(left)
+        await ended(app, told)
+        assert not app.dashboard.query_one("#lab-strip").region.area
         assert page(pages, app.whole) == snapshot
 
 
 async def test_a_matrix_that_is_ended_by_hand_says_how_it_goes_on() -> None:
-    async with bench(
-        facade=FakeFacade(by_turns=True), experiments=(*LABS.shipped().values(), Matrix())
-    ) as app:
+    async with bench(facade=FakeFacade(by_turns=True), experiments=(Matrix(),)) as app:
         await begun(app, "matrix")
         app.facade.turn()
         await app.until(lambda: "DRILL matrix 2/12" in strip(app))
@@ -160,34 +161,18 @@ async def test_a_matrix_that_is_ended_by_hand_says_how_it_goes_on() -> None:
         await app.told("aborted, 1 cell is kept and the next run continues, ended by hand")
 
 
-@EVERY_SIZE
-async def test_the_strip_narrates_a_lab_and_its_table_stands_at_the_end_with_what_deviates(
-    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+async def test_a_result_is_copied_as_markdown_and_opened_again_from_the_list(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pages: list[str] = []
-    async with bench(size=size, facade=FakeFacade(by_turns=True)) as app:
-        monkeypatch.setattr(app.app, "copy_to_clipboard", pages.append)
-        await begun(app, "wan-insert")
-        assert app.facade.called("lab") == [("wan-insert", True)]
-        shown = app.rows("#lab-strip")
-        row = app.dashboard.query_one("#lab-strip").region
-        assert (row.y, row.height) == (1, 2)
-        assert app.dashboard.query_one("#tps-chart").region.height >= 4
-        app.facade.turn()
-        await app.until(lambda: "2/4 async" in strip(app))
-        shown += app.rows("#lab-strip")
-        app.facade.turn(3)
+    copied: list[str] = []
+    async with bench() as app:
+        monkeypatch.setattr(app.app, "copy_to_clipboard", copied.append)
+        await opened(app, "wan-insert")
+        await app.press("enter", "y")
         await ended(app, "lab wan-insert: deviates, 1 of 7 relations")
-        assert not app.dashboard.query_one("#lab-strip").region.area
-        assert page(shown, app.whole) == snapshot
         await app.press("c")
-        [copied] = pages
-        assert copied.startswith("# ")
-        assert "found 400.00 TPS; at most 11.97 TPS would hold" in copied
-        assert "replexplorer lab run wan-insert --quick" in copied
-        await app.press("escape")
-        await app.until(lambda: isinstance(app.app.screen, DashboardScreen), "the way back")
-        await app.press("o")
+        assert ["replexplorer lab run wan-insert --quick" in each for each in copied] == [True]
+        await app.press("escape", "o")
         await app.until(lambda: isinstance(app.app.screen, LabsScreen) and "▲ deviates" in app.screen_text)
         await app.press("r")
         await app.until(lambda: app.app.screen.name == "result")
@@ -229,7 +214,7 @@ async def test_a_full_run_is_held_before_the_next_phase_and_its_abort_keeps_what
 
 
 @EVERY_SIZE
-async def test_a_lab_is_not_begun_over_a_load_by_one_key(size: tuple[int, int]) -> None:
+async def test_a_lab_is_not_begun_over_a_load_by_one_key(size: Size) -> None:
     async with bench(size=size) as app:
         await opened(app, "wan-insert")
         await app.press("enter")
@@ -276,6 +261,9 @@ async def test_one_experiment_at_a_time() -> None:
         await app.press("o", "enter")
         await app.told("rtt=0,2,10,85 clients=1,8,32 runs: abort it first")
         assert len(facade.called("lab")) == 1
+        await app.press("escape", "A")
+        await app.told("stopped; its knobs are restored, the same line")
+        assert facade.called("sweep stopped") == [None]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +288,7 @@ async def test_why_a_lab_did_not_run_is_told(error: Exception, words: str) -> No
 
 @EVERY_SIZE
 async def test_a_lab_of_tries_shows_them_as_they_come_and_the_knobs_that_it_turns(
-    size: tuple[int, int], snapshot: SnapshotAssertion
+    size: Size, snapshot: SnapshotAssertion
 ) -> None:
     """What is seen when COMMIT returns stands at its end, and what was not seen has no dot."""
     facade = FakeFacade(by_turns=True)
@@ -338,15 +326,6 @@ async def sweep_typed(app: Bench, line: str) -> None:
     await app.press(*(KEYS.get(character, character) for character in line))
 
 
-async def sweep_begun(app: Bench, line: str | None = None) -> None:
-    """A sweep that was sweep_typed, else the suggestion, runs behind the dashboard."""
-    await sweep_opened(app)
-    if line is not None:
-        await sweep_typed(app, line)
-    await app.press("enter")
-    await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
-
-
 async def test_the_suggestion_tells_runs_and_time_and_a_wrong_line_what_is_wrong() -> None:
     async with bench(size=(80, 24)) as app:
         await sweep_opened(app)
@@ -362,13 +341,18 @@ async def test_the_suggestion_tells_runs_and_time_and_a_wrong_line_what_is_wrong
         assert app.facade.called("sweep") == []
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+@EVERY_SIZE
 async def test_it_is_narrated_fills_as_it_runs_and_ends_with_effects(
-    size: tuple[int, int], snapshot: SnapshotAssertion
+    size: Size, snapshot: SnapshotAssertion
 ) -> None:
     facade = FakeFacade(by_turns=True)
-    async with bench(size=size, facade=facade) as app:
-        await sweep_begun(app, "rtt=0,10 clients=1,8")
+    async with bench(
+        size=size, facade=facade, learn=lambda swept: f"fitted to {len(swept.runs)} runs"
+    ) as app:
+        await sweep_opened(app)
+        await sweep_typed(app, "rtt=0,10 clients=1,8")
+        await app.press("enter")
+        await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
         await app.until(lambda: "SWEEP rtt=0,10 clients=1,8" in app.text("#lab-strip"))
         facade.turn()
         await app.until(lambda: "2/4" in app.text("#lab-strip"))
@@ -384,21 +368,3 @@ async def test_it_is_narrated_fills_as_it_runs_and_ends_with_effects(
         await app.press("o")
         await app.until(lambda: app.app.screen.name == "result")
         assert page(pages, app.whole) == snapshot
-
-
-async def test_it_can_be_aborted() -> None:
-    facade = FakeFacade(by_turns=True)
-    async with bench(size=(80, 24), facade=facade) as app:
-        await sweep_begun(app)
-        await app.press("A")
-        await app.told("stopped; its knobs are restored, the same line")
-        assert facade.called("sweep stopped") == [None]
-
-
-async def test_what_the_model_learned_stands_in_the_result() -> None:
-    async with bench(size=(80, 24), learn=lambda swept: f"fitted to {len(swept.runs)} runs") as app:
-        await sweep_begun(app)
-        await app.told("12 runs (o opens it)")
-        await app.press("o")
-        await app.until(lambda: app.app.screen.name == "result")
-        await app.until(lambda: "fitted to 12 runs" in "\n".join(app.whole))
