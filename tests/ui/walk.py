@@ -24,7 +24,7 @@ from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.widgets.lines import Chart, Lines
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, explained, make_tick
 from tests.ui.driving import bench, drawn
-from tests.ui.test_waits import WAITS
+from tests.ui.test_listings import WAITS
 from tests.vision import contrast
 
 SIZES: Final = ((80, 24), (120, 36), (160, 45), (200, 60))
