@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.picture import Picture
+from replexplorer.ui.widgets.lines import Chart
+from replexplorer.ui.words.states import exposure_line
 from tests.fakes.facade import WALL_S, altered, change_event, down, make_tick
-from tests.ui.driving import folded
+from tests.ui.driving import Bench, bench, folded, page
 
 BLOCKED, DEGRADED = ProtectionState.BLOCKED, ProtectionState.DEGRADED
 
@@ -60,8 +66,10 @@ RESTARTED = altered(make_tick(8.0), db2={"restarted_s": 7.4})
     ("ticks", "told"),
     [
         # A partition, until events flow again; an agent that does not answer ends none.
-        ((make_tick(4.5), cut(5.0), cut(5.5), HEALED), ["5.. PARTITION: partition ack"]),
-        ((cut(5.0), HEALED, make_tick(14.9)), ["5..14.9 PARTITION: partition ack 9.9 s (partition ack)"]),
+        (
+            (make_tick(4.5), cut(5.0), cut(5.5), HEALED, make_tick(14.9)),
+            ["5..14.9 PARTITION: partition ack 9.9 s (partition ack)"],
+        ),
         (
             (cut(5.0), cut(9.0, "both"), make_tick(12.0)),
             [
@@ -92,12 +100,12 @@ RESTARTED = altered(make_tick(8.0), db2={"restarted_s": 7.4})
         ((make_tick(5.0), RESTARTED, replace(RESTARTED, at_s=9.0)), ["7.4..7.4 RESTART: db2 restarted"]),
         # A fault, from its injection on, also one from before the dashboard; of an isolated node and of a
         # power cut until the links flow, for one of a link is its partition.
-        ((under(make_tick(5.2), "kill", "db2"), KILLED), ["5.. FAULT: kill@db2 (kill)"]),
-        ((KILLED, make_tick(9.0)), ["5..9 FAULT: kill@db2 4.0 s (kill@db2)"]),
+        (
+            (under(make_tick(5.2), "kill", "db2"), KILLED, make_tick(9.0)),
+            ["5..9 FAULT: kill@db2 4.0 s (kill@db2)"],
+        ),
         ((under(make_tick(5.0), "pause", "db2", since_s=-300.0),), ["-300.. FAULT: pause@db2 (pause)"]),
-        (ISOLATED, ["5.. FAULT: isolate@db1 (isolate)"]),
         ((*ISOLATED, make_tick(10.0)), ["5..10 FAULT: isolate@db1 5.0 s (isolate@db1)"]),
-        (POWER_CUT, ["5.. FAULT: power_cut=strict@db1 (power_cut)"]),
         ((*POWER_CUT, make_tick(15.0)), ["5..15 FAULT: power_cut=strict@db1 10.0 s (power_cut=strict@db1)"]),
         ((under(cut(5.5), "partition", "db2", "ack"),), ["5.5.. PARTITION: partition ack"]),
         # Numbers begin again once no fault is in force.
@@ -140,3 +148,98 @@ def test_a_held_picture_keeps_its_open_window(tick: Tick, held: str) -> None:
     picture.freeze()
     [ended] = windows(picture)
     assert ended.startswith("5..9 ")
+
+
+# The exposure: its line at every size, its chart, and which charts a screen has
+
+HIDDEN = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Unknown("no replica"))
+WIDE_SPREAD = Exposure(
+    Loss(0, 0, 0), Loss(11_013, 11_002, 11_031, 65_000.0), Loss(128_400, 90_000, 130_000, 3_600_000.0)
+)
+
+
+def text_of(exposure: Exposure | None, width: int) -> str:
+    return "".join(text for text, _ in exposure_line(exposure, width))
+
+
+LINES = (
+    HIDDEN,
+    WIDE_SPREAD,
+    silent("the source was not reached"),
+    replace(HIDDEN, read_ago_s=0.9),
+    replace(HIDDEN, read_ago_s=1.4),
+    replace(WIDE_SPREAD, read_ago_s=1.4),
+    None,
+)
+
+
+def test_the_line_has_as_much_as_fits(snapshot: SnapshotAssertion) -> None:
+    assert page(text_of(exposure, width) for exposure in LINES for width in (75, 80, 120)) == snapshot
+
+
+FIGURES = st.integers(0, 10**7)
+LOSSES = st.one_of(
+    st.builds(Unknown, st.text(st.characters(codec="ascii", categories=["L"]), max_size=80)),
+    st.builds(
+        lambda low, more, age_ms: Loss(low, low, low + more, age_ms),
+        FIGURES,
+        FIGURES,
+        st.none() | st.floats(0, 1e8),
+    ),
+)
+
+
+@given(st.builds(Exposure, LOSSES, LOSSES, LOSSES), st.sampled_from([75, 80, 111]))
+def test_whatever_is_at_risk_fits_and_what_is_unknown_is_never_a_figure(
+    exposure: Exposure, width: int
+) -> None:
+    text = text_of(exposure, width)
+    assert len(text) <= width
+    if "unknown (" in text and " · " not in text:
+        assert isinstance(exposure.process_dies, Unknown)
+        assert exposure.process_dies == exposure.power_cut == exposure.source_lost
+        return
+    for part, loss in zip(
+        text.split(" · "), (exposure.process_dies, exposure.power_cut, exposure.source_lost), strict=True
+    ):
+        figure = part.partition(" (")[0].split()[-1]
+        assert (figure in ("unknown", "-")) is isinstance(loss, Unknown)
+
+
+def shown(app: Bench) -> str:
+    """The charts that are seen, by their titles."""
+    charts = app.dashboard.query(Chart)
+    return " ".join(chart.rows[0].strip(" ─").split()[0].lower() for chart in charts if chart.region.area)
+
+
+@pytest.mark.parametrize(
+    ("size", "key", "views"),
+    [
+        ((80, 24), "e", ["tps", "exposure", "tps"]),
+        ((80, 24), "v", ["tps", "latency", "exposure", "lag", "tps"]),
+        ((80, 40), "e", ["tps latency", "tps exposure", "tps latency"]),
+        ((120, 36), "v", ["tps latency", "tps exposure", "tps lag", "tps latency"]),
+        ((160, 45), "e", ["tps latency exposure"] * 2),
+        ((160, 45), "v", ["tps latency exposure", "tps latency lag", "tps latency exposure"]),
+    ],
+)
+async def test_a_key_shows_the_chart_in_place_of_another_and_a_large_screen_has_all(
+    size: tuple[int, int], key: str, views: list[str]
+) -> None:
+    async with bench(size=size) as app:
+        seen = [shown(app)]
+        for _ in views[1:]:
+            await app.press(key)
+            await app.pilot.pause()
+            seen.append(shown(app))
+        assert seen == views
+
+
+def test_unknown_is_a_gap_and_no_zero() -> None:
+    ticks = (make_tick(1.0), make_tick(1.5, exposure=HIDDEN), make_tick(2.0, exposure=None))
+    found = folded(ticks).chart("exposure")
+    assert [list(one.points) for one in found.series] == [
+        [(1.0, 0.0), (1.5, 0.0), (2.0, None)],
+        [(1.0, 312.0), (1.5, 312.0), (2.0, None)],
+        [(1.0, 8.0), (1.5, None), (2.0, None)],
+    ]
