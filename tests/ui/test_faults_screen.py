@@ -16,7 +16,7 @@ from replexplorer.engine.outcome import ExperimentUnderWay, Injected
 from replexplorer.ui.screens.faults import FaultsScreen, injections, role_changes
 from replexplorer.ui.widgets.lines import Chart
 from tests.fakes.facade import WALL_S, FakeFacade, altered, make_tick
-from tests.ui.driving import Bench, bench, page
+from tests.ui.driving import EVERY_SIZE, Bench, bench, page
 
 
 def in_force(number: int, kind: str, node: str, value: str | None = None, since_s: float = -10.0) -> Fault:
@@ -62,8 +62,11 @@ def test_each_fault_stands_there_with_its_values_and_nodes_as_it_is_typed() -> N
     assert not [one for one in injections(Roster(("db1",), "db1")) if one[0].startswith("applier_stop")]
 
 
-async def test_a_row_a_kind_and_the_arrows_turn_its_value_and_node() -> None:
-    async with bench(make_tick(1.0, replicas=2), size=(80, 24)) as app:
+async def test_the_arrows_turn_a_row_s_value_and_node_and_enter_injects_it_or_says_why_not() -> None:
+    facade = FakeFacade()
+    facade.failures["inject"] = ExperimentUnderWay(Experiment("lab", "tour", "cli", 1, "here"))
+    facade.injected = (Injected(in_force(1, "power_cut", "db3", "torn"), ("binlog.000003 512 bytes",)),)
+    async with bench(make_tick(1.0, replicas=2), size=(80, 24), facade=facade) as app:
         await opened(app, "power_cut=strict@db1")
         assert "←→ value, node" in app.sheet[0]
         assert sum(row[2:].startswith("power_cut") for row in app.sheet) == 1
@@ -73,36 +76,35 @@ async def test_a_row_a_kind_and_the_arrows_turn_its_value_and_node() -> None:
         await app.until(lambda: "▸ power_cut=torn@db3 ◂▸" in app.screen_text, "the last one")
         await app.press("down", "up")
         await app.until(lambda: "▸ power_cut=torn@db3 ◂▸" in app.screen_text, "it stays so")
+        await app.press("enter")
+        await app.told(
+            "the lab tour (cli, pid 1 on here) turns the knobs: wait for its end (in a shell, `--force`"
+        )
+        await app.press("enter")
+        await app.told("db3 lost of binlog.000003 512 bytes")
+        assert facade.called("inject") == [("power_cut=torn", ("db3",))] * 2
 
 
 async def test_what_is_in_force_is_listed_with_its_age_and_cleared_by_one_key() -> None:
     tick = replace(
         make_tick(1.0), faults=(in_force(1, "kill", "db2"), in_force(2, "disk_stall", "db1", "200", -65.0))
     )
-    async with bench(tick, size=(80, 24)) as app:
-        await app.press("F")
+    async with bench(size=(80, 24)) as app:
+        await opened(app, "pause@db1")
+        await app.play(tick)
         await app.until(lambda: "IN FORCE" in app.screen_text)
-        rows = [row for row in app.shown if "by fault (pid 12)" in row]
-        assert [row.split()[:3] for row in rows] == [
-            ["▸", "disk_stall=200@db1", "00:01:06"],
-            ["kill@db2", "00:00:11", "by"],
-        ]
+        assert screen(app).chosen[0] == "pause@db1", "the cursor stays where it is"
+        await app.press("home")
+        rows = [row.split()[:3] for row in app.shown if "by fault (pid 12)" in row]
+        assert rows == [["▸", "disk_stall=200@db1", "00:01:06"], ["kill@db2", "00:00:11", "by"]]
         await app.press("down", "enter")
         await app.until(lambda: app.facade.called("clear") == ["kill@db2"])
         await app.press("X")
         await app.until(lambda: app.facade.called("clear") == ["kill@db2", None])
 
 
-async def test_the_cursor_stays_on_its_fault_when_another_one_comes() -> None:
-    async with bench(size=(80, 24)) as app:
-        await opened(app, "pause@db1")
-        await app.play(replace(make_tick(2.0), faults=(in_force(1, "kill", "db2"),)))
-        await app.until(lambda: "IN FORCE" in app.screen_text)
-        assert screen(app).chosen[0] == "pause@db1"
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
-async def test_the_charts_and_the_state_go_on_above_a_fault_that_is_carried_out_and_cleared(
+@EVERY_SIZE
+async def test_the_charts_and_the_state_go_on_above_a_fault_that_is_carried_out(
     size: tuple[int, int],
 ) -> None:
     facade = FakeFacade()
@@ -114,16 +116,11 @@ async def test_the_charts_and_the_state_go_on_above_a_fault_that_is_carried_out_
         await app.press("enter")
         await app.until(lambda: "injecting kill on db1…" in app.sheet[0])
         before = chart.shown
-        tick = make_tick(2.0, tps=0.0)
-        await app.play(replace(tick, faults=(in_force(1, "kill", "db1"),)))
+        await app.play(replace(make_tick(2.0, tps=0.0), faults=(in_force(1, "kill", "db1"),)))
         assert chart.shown != before
-        await app.until(lambda: "kill@db1" in app.shown[0])
-        await app.until(lambda: "IN FORCE" in app.screen_text)
-        await app.press("home", "enter")
-        await app.until(lambda: facade.called("clear") == ["kill@db1"])
+        await app.until(lambda: "kill@db1" in app.shown[0] and "IN FORCE" in app.screen_text)
         await app.press("escape")
         await app.until(lambda: app.app.screen is app.dashboard)
-        assert app.dashboard.query_one("#footer").display
         await app.press("m")
         await app.until(lambda: facade.called("mark") == ["mark"])
         await app.press("f")
@@ -133,29 +130,6 @@ async def test_the_charts_and_the_state_go_on_above_a_fault_that_is_carried_out_
         await app.until(lambda: not app.dashboard.under_way)
         await app.press("f")
         await app.until(lambda: len(facade.called("repair")) == 1)
-
-
-async def test_a_refusal_is_the_consoles_own_line() -> None:
-    facade = FakeFacade()
-    facade.failures["inject"] = ExperimentUnderWay(Experiment("lab", "tour", "cli", 1, "here"))
-    async with bench(size=(80, 24), facade=facade) as app:
-        await opened(app)
-        await app.press("enter")
-        await app.told(
-            "the lab tour (cli, pid 1 on here) turns the knobs: wait for its end (in a shell, `--force`"
-        )
-
-
-async def test_what_a_power_cut_took_is_told() -> None:
-    lost = Injected(in_force(1, "power_cut", "db1", "strict"), ("binlog.000003 512 bytes",))
-    facade = FakeFacade()
-    facade.injected = (lost,)
-    async with bench(make_tick(1.0, replicas=2), size=(80, 24), facade=facade) as app:
-        await opened(app, "power_cut=strict@db3")
-        assert "power_cut=strict" in app.screen_text
-        await app.press("enter")
-        await app.until(lambda: facade.called("inject") == [("power_cut=strict", ("db3",))])
-        await app.told("db1 lost of binlog.000003 512 bytes")
 
 
 async def test_roles_are_changed_by_a_second_enter_alone() -> None:

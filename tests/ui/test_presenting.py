@@ -13,7 +13,7 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.ui.words.runs import wrapped
 from tests.fakes.facade import FakeFacade, altered, make_tick
-from tests.ui.driving import Bench, bench, page
+from tests.ui.driving import Bench, Size, bench, page
 
 SEMI_SYNC = KnobName("semi_sync", "primary")
 SIZES = ((80, 24), (120, 36), (200, 60))
@@ -26,19 +26,8 @@ async def present(running: Bench) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_number_and_what_it_counts_stand_in_every_layout(
-    size: tuple[int, int], snapshot: SnapshotAssertion
-) -> None:
-    async with bench(size=size) as running:
-        await present(running)
-        assert page(running.rows("#presenter")) == snapshot
-        await running.press("z")
-        await running.until(lambda: not running.dashboard.query_one("#presenter").display)
-
-
-@pytest.mark.parametrize("size", SIZES)
 async def test_a_change_is_said_in_a_sentence_with_nothing_cut(
-    size: tuple[int, int], snapshot: SnapshotAssertion
+    size: Size, snapshot: SnapshotAssertion
 ) -> None:
     before = make_tick(1.0, state=ProtectionState.OFF)
     now = make_tick(2.0, state=ProtectionState.ARMED, values={SEMI_SYNC: "on"})
@@ -48,6 +37,8 @@ async def test_a_change_is_said_in_a_sentence_with_nothing_cut(
         said = running.rows("#presenter")
         await running.play(replace(now, at_s=2.5))
         assert page(said, running.rows("#presenter")) == snapshot
+        await running.press("z")
+        await running.until(lambda: not running.dashboard.query_one("#presenter").display)
 
 
 async def test_what_happened_before_is_known_and_the_number_is_the_wait_of_an_outage() -> None:
@@ -63,7 +54,9 @@ async def test_what_happened_before_is_known_and_the_number_is_the_wait_of_an_ou
 
 async def test_keys_are_shown_and_forgotten_and_the_time_goes_on() -> None:
     async with bench() as running:
-        await running.press("m")
+        await running.press("b", "m")
+        assert running.dashboard.presenter.keys(running.clock.now_s) == ()
+        assert not running.dashboard.query_one("#presenter").display
         await present(running)
         await running.press("plus", "down", "y")
         assert running.rows("#presenter")[-1].split()[-4:] == ["+", "↓", "y", "00:00"]
@@ -88,9 +81,7 @@ async def test_the_panel_keeps_what_was_turned_and_the_filter_finds_the_rest() -
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_lesson_s_sentences_are_read_forth_and_back(
-    size: tuple[int, int], snapshot: SnapshotAssertion
-) -> None:
+async def test_a_lesson_s_sentences_are_read_forth_and_back(size: Size, snapshot: SnapshotAssertion) -> None:
     facade = FakeFacade(by_turns=True)
     lab = LABS.shipped()["wan-insert"]
     async with bench(size=size, facade=facade) as running:
@@ -125,10 +116,3 @@ def test_every_sentence_of_a_lab_fits_the_smallest_screen_and_others_in_large_le
         assert len(wrapped(stage.shows, 80 - 39)) <= 7, stage.shows
         for width, lines in ((120, 4), (160, 3)):
             assert len(wrapped(stage.shows, (width - 39) // 3)) <= lines, f"{stage.shows} in large letters"
-
-
-async def test_without_presenting_b_does_nothing_and_no_key_is_kept() -> None:
-    async with bench() as running:
-        await running.press("b", "m")
-        assert running.dashboard.presenter.keys(running.clock.now_s) == ()
-        assert not running.dashboard.query_one("#presenter").display

@@ -27,14 +27,15 @@ from replexplorer.ui.settings import Settings
 from replexplorer.ui.terminal.crash import EXIT_CODE, TERMINATED
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, altered, make_tick
-from tests.ui.driving import Bench, ManualClock, bench
+from tests.ui.driving import TWO_SIZES, Bench, ManualClock, Size, bench
 from tests.ui.test_spectator import Watched
 from tests.waiting import patience
 
 
-async def test_the_start_shows_its_steps_then_the_dashboard() -> None:
+async def test_a_start_shows_its_steps_tells_the_remedy_where_it_fails_and_can_be_tried_again() -> None:
     facade = FakeFacade(make_tick(1.0))
     facade.steps = (("building the MySQL image", 0.5), ("waiting for the replica", None))
+    facade.failures["start"] = MissingPiece("Docker does not answer", "start the Docker service")
     gate = facade.hold["start"] = asyncio.Event()
     app = ExplorerApp(facade, Settings(stack="demo"))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -44,19 +45,9 @@ async def test_the_start_shows_its_steps_then_the_dashboard() -> None:
         assert "✓ building the MySQL image" in running.screen_text
         assert "stack demo" in running.screen_text
         gate.set()
-        await running.until(lambda: isinstance(app.screen, DashboardScreen))
-
-
-async def test_a_failed_start_tells_the_remedy_and_can_be_tried_again() -> None:
-    facade = FakeFacade(make_tick(1.0))
-    facade.failures["start"] = MissingPiece("Docker does not answer", "start the Docker service")
-    app = ExplorerApp(facade, Settings())
-    async with app.run_test(size=(80, 24)) as pilot:
-        running = Bench(app, pilot, facade, ManualClock())
         await running.until(lambda: "✖" in running.screen_text)
-        text = running.screen_text
-        assert "Docker does not answer" in text
-        assert "start the Docker service" in text
+        assert "Docker does not answer" in running.screen_text
+        assert "start the Docker service" in running.screen_text
         await pilot.press("r")
         await running.until(lambda: isinstance(app.screen, DashboardScreen))
         assert len(facade.called("start")) == 2
@@ -73,7 +64,7 @@ async def test_a_remedy_on_the_screen_names_the_stack_that_it_is_about() -> None
 
 
 @pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 36), (160, 45)])
-async def test_q_asks_once_while_a_load_runs_and_any_other_key_goes_on(size: tuple[int, int]) -> None:
+async def test_q_asks_once_while_a_load_runs_and_any_other_key_goes_on(size: Size) -> None:
     async with bench(size=size) as app:
         hints = app.text("#footer")
         await app.press("q")
@@ -101,13 +92,18 @@ async def test_the_question_says_what_stops_and_what_stays_cut() -> None:
         assert app.text("#footer").strip() == (
             "Quit? The load (32 clients) stops, partition both stays.  q quits, any other key cancels"
         )
+        app.facade.by_turns = True
+        await app.press("escape", "o", "enter", "y")
+        await app.until(lambda: app.app.screen is app.dashboard)
+        await app.press("q")
+        assert "The lab tour stops, its knobs are restored" in app.text("#footer")
+        await app.press("escape")
+        assert "Quit?" not in app.text("#footer")
 
 
 @pytest.mark.parametrize(("key", "answer"), [("y", True), ("n", False)])
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-async def test_what_a_restart_took_is_asked_for_and_answered_once(
-    size: tuple[int, int], key: str, answer: bool
-) -> None:
+@TWO_SIZES
+async def test_what_a_restart_took_is_asked_for_and_answered_once(size: Size, key: str, answer: bool) -> None:
     lost = replace(make_tick(9.0), lost=("semi_sync on", "sync_binlog 0", "innodb_flush_log_at_trx_commit 2"))
     async with bench(size=size) as app:
         hints = app.text("#footer")
@@ -126,17 +122,6 @@ async def test_what_a_restart_took_is_asked_for_and_answered_once(
         await app.play(make_tick(10.0))
         await app.play(replace(lost, at_s=11.0))
         assert "Lost by a restart" in app.text("#footer")
-
-
-async def test_a_lab_under_way_is_named_in_the_question() -> None:
-    async with bench() as app:
-        app.facade.by_turns = True
-        await app.press("o", "enter", "y")
-        await app.until(lambda: app.app.screen is app.dashboard)
-        await app.press("q")
-        assert "The lab tour stops, its knobs are restored" in app.text("#footer")
-        await app.press("escape")
-        assert "Quit?" not in app.text("#footer")
 
 
 @pytest.mark.parametrize(
