@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ from replexplorer.engine.experiment.matrix import MatrixRun
 from replexplorer.engine.experiment.run import Conductor, RunJournal
 from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.outcome import Cleared
+from replexplorer.formats.experiment_file import read_drill
 from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import markdown
 from tests.fakes.clock import until
@@ -44,29 +46,8 @@ from tests.fakes.stack import FakeStack, stack_of
 from tests.fakes.world import World
 from tests.known import known
 
-KILL = Drill(
-    name="kill",
-    title="The source is killed",
-    teaches="What a crash costs.",
-    settings=("sync_binlog=0", "rtt=20ms"),
-    clients=4,
-    steps=(
-        DrillStep(Doing.WAIT, lasts=span(4, 2), shows="all is well"),
-        DrillStep(Doing.INJECT, "kill"),
-        DrillStep(Doing.WAIT, lasts=span(3, 1)),
-        DrillStep(Doing.CLEAR, "kill"),
-        DrillStep(Doing.UNTIL, "writing", lasts=span(20, 20)),
-        DrillStep(Doing.INJECT, "partition=ack@db2", lasts=span(2, 1)),
-        DrillStep(Doing.SET, settings=("semi_sync=on",)),
-        DrillStep(Doing.UNTIL, "protected", lasts=span(9, 9)),
-        DrillStep(Doing.WAIT, lasts=span(2, 1)),
-    ),
-    expects=(
-        Claim("nothing is lost", "lost", 0.0, "=="),
-        Claim("it is protected in the end", passes=ProtectionState.PROTECTED),
-    ),
-    rollback=(DrillStep(Doing.SET, settings=("fsync_delay=0",)),),
-)
+EXPERIMENTS = Path(__file__).parent / "experiments"
+KILL, LOST = (read_drill(EXPERIMENTS / f"{name}.toml") for name in ("kill", "lost"))
 SHORT = replace(
     KILL,
     systems=("async", "galera", "group"),
@@ -287,21 +268,6 @@ async def test_what_cannot_be_mended_while_a_node_is_away_is_mended_once_it_is_b
         stack.refused = "isolate@db1"
         result = await run(stack, replace(SHORT, steps=(DrillStep(Doing.INJECT, "isolate"),)))
         assert (result.unrestored, stack.refused) == ((), "")
-
-
-LOST = Drill(
-    name="lost",
-    title="The source is lost",
-    teaches="What a failover costs.",
-    settings=("rtt=20ms",),
-    steps=(
-        DrillStep(Doing.WAIT, lasts=span(2, 1)),
-        DrillStep(Doing.INJECT, "isolate"),
-        DrillStep(Doing.INJECT, "kill"),
-        DrillStep(Doing.FAILOVER),
-        DrillStep(Doing.WAIT, lasts=span(2, 1)),
-    ),
-)
 
 
 async def test_after_a_failover_the_first_source_is_the_source_again() -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.experiment.drill import Doing, DrillStep
-from replexplorer.core.experiment.experiment import ExperimentProgress, Relation
-from replexplorer.core.experiment.lab import Lab, Length, Phase, PhaseResult
-from replexplorer.core.experiment.lesson import Lesson, LessonQuestion, LessonState, LessonStep
+from replexplorer.core.experiment.experiment import ExperimentProgress
+from replexplorer.core.experiment.lesson import LessonState
 from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName, desired_of
 from replexplorer.core.link import kept_all
-from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Command
 from replexplorer.engine.experiment.lab import LabRun
@@ -25,11 +22,15 @@ from replexplorer.engine.experiment.restore_guard import restore_guard
 from replexplorer.engine.lesson import LessonRun, headless
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
+from replexplorer.formats.experiment_file import read_lab, read_lesson
 from tests.fakes.clock import until
 from tests.fakes.world import TWO_REPLICAS, World
 from tests.known import known
 from tests.turning import inject, turn
 
+EXPERIMENTS = Path(__file__).parent / "experiments"
+LAB = read_lab(EXPERIMENTS / "near-far.toml")
+LESSON = read_lesson(EXPERIMENTS / "ours.toml", lambda *_: pytest.fail("it names none"))
 REFUSED = r"the lab tour \(pid \d+ on \S+\) turns the knobs"
 
 
@@ -100,22 +101,6 @@ async def test_a_turn_that_waited_while_it_began_is_refused_as_well(world: World
             with pytest.raises(StackUnavailable, match=REFUSED):
                 await waiting
     assert world.requested == {}
-
-
-def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
-    return (Relation("both were measured", len(phases) == 2, "2 phases"),)
-
-
-LAB = Lab(
-    "two",
-    "Two phases",
-    "Whether a round trip costs.",
-    tuple(
-        Phase(name, (f"rtt={rtt_ms}", "clients=1"), Length(10), Length(10), ProtectionState.OFF, "")
-        for name, rtt_ms in (("near", 0), ("far", 50))
-    ),
-    _judge,
-)
 
 
 @pytest.mark.parametrize(
@@ -301,25 +286,6 @@ def test_what_somebody_has_asked_since_stays() -> None:
 
 
 # A lesson: what it hides, goes back to, and leaves behind
-
-
-def step(name: str, rtt: str, answer: float | str) -> LessonStep:
-    ask = LessonQuestion("How many?", "tps", answer, within=0.2, seconds=3.0)
-    return LessonStep(name, "say", "note", (DrillStep(Doing.SET, settings=(f"rtt={rtt}",)),), ask)
-
-
-SET_UP = (DrillStep(Doing.SET, settings=("semi_sync=on",)), DrillStep(Doing.LOAD, "1"))
-LESSON = Lesson(
-    "ours",
-    "Ours",
-    "What a link costs.",
-    5,
-    (
-        LessonStep("set up", "say", do=SET_UP),
-        step("near", "20ms", "round_trip_tps"),
-        step("far", "100ms", "round_trip_tps"),
-    ),
-)
 
 
 def run_on(session: Session, states: list[LessonState]) -> LessonRun:
