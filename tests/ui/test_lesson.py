@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -13,25 +14,17 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from replexplorer.cli.experiment import LABS
-from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion, LessonStep
+from replexplorer.core.experiment.lesson import Lesson, LessonStep
 from replexplorer.core.system import ASYNC
 from replexplorer.engine.lesson import LessonRun
+from replexplorer.formats.experiment_file import read_lesson
 from replexplorer.ui.picture import veiled
 from tests.fakes.clock import VirtualClock
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench
 from tests.ui.test_dashboard import EPOCH
 
-FAR = LessonQuestion("How many TPS?", "tps", 11.6, unit="TPS")
-MANY = LessonQuestion(
-    "And with 32 clients?",
-    "tps",
-    "less",
-    choices=(LessonChoice("less", most=20.0), LessonChoice("more", 20.0)),
-)
-SAID = "The replica is 85 ms away. " * 8
-STEPS = (LessonStep("far", SAID, "KEPT BACK", ask=FAR), LessonStep("many", SAID, "KEPT BACK", ask=MANY))
-LESSON = Lesson("distance", "What distance costs", "Waits add up", 30, STEPS)
+LESSON = read_lesson(Path(__file__).with_name("distance.toml"), lambda *_: pytest.fail("it names none"))
 TICKS = [explained(make_tick(at_s, tps=523.0, epochs=(EPOCH,))) for at_s in (1.0, 2.0, 3.0)]
 
 
