@@ -14,8 +14,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from replexplorer.adapters.client_logs import FileClientLogs, forget
 from replexplorer.adapters.docker.load import LOGS, FarClientLogs, _noted, program
@@ -23,12 +21,7 @@ from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.loss.client_log import (
     ACKNOWLEDGED,
     CLIENTS_A_FILE,
-    FAILED,
     HEAD,
-    INTENT,
-    RESET,
-    SEEN,
-    TIME,
     LedgerStanding,
     RunLog,
     at_another_clock,
@@ -316,32 +309,21 @@ async def test_a_host_keeps_the_logs_of_the_last_runs(hosts: Hosts) -> None:
     assert sorted(each.name for each in hosts.disks[A].iterdir()) == ["2", "3", "4", "5", "6"]
 
 
-_NUMBERS = st.integers(0, 10**12)
-_LINES = st.lists(
-    st.one_of(
-        st.builds(lambda us: TIME % us, _NUMBERS),
-        st.builds(lambda us: RESET % us, _NUMBERS),
-        st.builds(lambda seq, us: ACKNOWLEDGED % (1, seq, us), st.integers(1, 50), _NUMBERS),
-        st.builds(lambda seq: INTENT % (1, seq), st.integers(1, 50)),
-        st.builds(lambda seq: FAILED % (1, seq, 1062), st.integers(1, 50)),
-        st.builds(lambda seq: SEEN % (b"db2", 1, seq, seq), st.integers(1, 50)),
-    )
+@pytest.mark.parametrize(
+    ("line", "by_ours"),
+    [
+        (b"t 1500000\n", b"t 500000\n"),
+        (b"r 1500000\n", b"r 500000\n"),
+        (b"a 1 2 1500000\n", b"a 1 2 500000\n"),
+        (b"a 1 2 7\n", b"a 1 2 0\n"),  # it began before ours
+        *((line, line) for line in (b"a 1 2", b"a 1 2 x\n", b"i 1 2\n", b"f 1 2 1062\n", b"s db2 1 2 2\n")),
+        *((line, line) for line in (b"\n", b"", HEAD.encode() + b"7\n")),
+    ],
 )
-
-
-@given(_LINES, st.integers(0, 10**12))
-def test_a_clock_that_is_ahead_changes_no_row_s_class(lines: list[bytes], ahead_us: int) -> None:
-    """What another host wrote by its clock is what ours would have written."""
-    head = f"{HEAD}1\n".encode()
-    ours = read_run([("ours", head + b"".join(lines))])
-    theirs = [at_another_clock(line, -ahead_us) for line in lines]
-    back = b"".join(at_another_clock(line, ahead_us) for line in theirs)
-    assert read_run([("theirs", head + back)]) == ours
-
-
-@pytest.mark.parametrize("line", [b"a 1 2", b"a 1 2 x\n", b"i 1 2\n", b"\n", b"", HEAD.encode() + b"7\n"])
-def test_a_line_without_a_time_stays_as_it_is(line: bytes) -> None:
-    assert at_another_clock(line, 1_000_000) == line
+def test_times_by_a_clock_that_is_ahead_are_brought_to_ours_and_all_else_stays(
+    line: bytes, by_ours: bytes
+) -> None:
+    assert at_another_clock(line, 1_000_000) == by_ours
 
 
 _ONLY_THE_DRIVER = """
