@@ -33,20 +33,20 @@ async def test_a_stack_returns_to_what_was_saved_whatever_was_done_to_it(
     assert world.copies == {}
 
 
-async def test_it_is_refused_where_it_would_take_from_others_or_cannot_be(world: World) -> None:
-    async with world.attached() as session:
-        saved = await session.console.save_data("monday")
-        world.changes.clear()
-        for sidecar in world.sidecars.values():
-            sidecar.free_bytes, sidecar.footprint_bytes = (11 << 30) + 1, 1 << 30
-        with pytest.raises(StackUnavailable, match=r"takes 2,147 MB: 11,811 MB are free"):
-            await session.console.save_data("tuesday")
-        with pytest.raises(UsageError, match="tuesday has rows of no node here"):
-            await session.console.restore_data("tuesday")
-        world.grow()
-        await session.fleet.discover()
-        with pytest.raises(UsageError, match="rows of db1, db2 here, where the nodes are db1, db2, db3"):
-            await session.console.restore_data("monday")
+async def test_it_is_refused_where_it_would_take_from_others_or_cannot_be(
+    world: World, session: Session
+) -> None:
+    saved = await session.console.save_data("monday")
+    for sidecar in world.sidecars.values():
+        sidecar.free_bytes, sidecar.footprint_bytes = (11 << 30) + 1, 1 << 30
+    with pytest.raises(StackUnavailable, match=r"takes 2,147 MB: 11,811 MB are free"):
+        await session.console.save_data("tuesday")
+    with pytest.raises(UsageError, match="tuesday has rows of no node here"):
+        await session.console.restore_data("tuesday")
+    world.grow()
+    await session.fleet.discover()
+    with pytest.raises(UsageError, match="rows of db1, db2 here, where the nodes are db1, db2, db3"):
+        await session.console.restore_data("monday")
     assert (world.restored, [*world.copies]) == ({}, [saved.copy])
 
 
