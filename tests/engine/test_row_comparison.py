@@ -29,7 +29,6 @@ class Server:
     has_table: bool = True
     late: int = 0
     oldest_commit_s: float | None = None
-    looks: int = 0
     on_wait: Callable[[], object] = lambda: None
     on_look: Callable[[], object] = lambda: None
     sent: list[str] = field(default_factory=list)
@@ -129,18 +128,6 @@ async def test_what_a_replica_has_yet_to_apply_is_no_difference() -> None:
 
     replica.on_wait = apply
     assert (await compared(source, replica)).verdict == "alike"
-
-
-async def test_a_row_that_always_changes_is_not_settled() -> None:
-    source, replica = two()
-
-    def change() -> None:
-        source.looks += 1
-        source.values[4] = f"at look {source.looks}"
-
-    source.on_look = change
-    found = await compared(source, replica)
-    assert (found.verdict, runs(found)) == ("unknown", [RowRun("unsettled", "4", "4", 1)])
 
 
 async def test_a_row_whose_commit_still_waits_on_the_source_is_no_extra_row() -> None:
