@@ -260,6 +260,7 @@ TROUBLES = {
 COMMITS = {
     "taken apart": EXPLAINED,
     "nine parts": NINE_PARTS,
+    "few, one of them nothing and one long": parts(EXECUTE=2.8, BINLOG=0.0, ENGINE=0.7, OTHER=1240.0),
     "a limit": limited(LIMIT),
     "a limit with its advice": limited(ADVICE),
     "a check that failed": explained(TICK, failed=True),
