@@ -15,7 +15,7 @@ from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, StackUnavailable
 from replexplorer.core.wire import LinkState, Shape
 from replexplorer.ports import Bridge
-from tests.fakes.clock import until
+from tests.fakes.clock import cancelled_in_round, until
 
 SHAPE = Shape(42.4, 3.0, loss_percent=1.5, bandwidth_bps=1_000_000)
 LINK = LinkState("db2", "nfqueue", "kernel has no netem", "received", SHAPE, 0.2, 0.03, 85.0, 5, 0, 0)
@@ -181,37 +181,32 @@ async def test_a_mute_agent_is_given_up_and_its_bridge_too(
     assert len(sidecar.bridges) == 2
 
 
-async def cancelled_after(steps: int, agent: BridgedAgent, op: str) -> bool:
-    """Run a call, cancel it after so many turns of the loop; False when it was done before."""
-    calls: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
-        "link": lambda: agent.link("db2"),
-        "write": lambda: agent.write_document(0, {"a": 1}),
-        "lease": lambda: agent.take_lease("tui"),
-        "close": agent.close,
-    }
-    task = asyncio.create_task(calls[op]())
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    if task.done():
-        await task
-        return False
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+Call = Callable[[BridgedAgent], Coroutine[Any, Any, object]]
+CALLS: dict[str, Call] = {
+    "link": lambda agent: agent.link("db2"),
+    "write": lambda agent: agent.write_document(0, {"a": 1}),
+    "lease": lambda agent: agent.take_lease("tui"),
+    "close": lambda agent: agent.close(),
+}
+
+
+async def ended(call: Call, agent: BridgedAgent) -> bool:
+    """Whether it came to its end."""
+    await call(agent)
     return True
 
 
-@pytest.mark.parametrize("op", ["link", "write", "lease", "close"])
+@pytest.mark.parametrize("op", CALLS)
 @pytest.mark.parametrize("connected", [False, True])
-async def test_a_cancel_at_every_await_leaves_a_usable_agent_and_no_half_line(
+async def test_a_cancel_in_every_round_leaves_a_usable_agent_and_no_half_line(
     op: str, connected: bool
 ) -> None:
-    for steps in range(60):
+    for number in range(1, 60):
         sidecar = FakeSidecar()
         agent = BridgedAgent("db1", sidecar.open_bridge)
         if connected:
             await agent.lease()
-        interrupted = await cancelled_after(steps, agent, op)
+        is_done = await cancelled_in_round(ended(CALLS[op], agent), number)
         assert (await agent.link("db2")).peer == "db2"
         document = await agent.document()
         assert document.version in (0, 1)
@@ -222,6 +217,6 @@ async def test_a_cancel_at_every_await_leaves_a_usable_agent_and_no_half_line(
             assert bridge.closed
             if len(sidecar.bridges) == 1:
                 assert all(json.loads(line) for line in bridge.sent)
-        if not interrupted and steps > 2:
+        if is_done and number > 2:
             return
     pytest.fail("the call never came to its end")

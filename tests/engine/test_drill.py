@@ -27,7 +27,6 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Attempts, RunLog
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import compare
-from replexplorer.core.server.counters import CostSample, CpuUsed, Sample, ServerStatus
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.node_view import Membership
 from replexplorer.core.server.protection import ProtectionState
@@ -42,8 +41,9 @@ from replexplorer.formats.experiment_file import read_drill
 from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import markdown
 from tests.fakes.clock import until
+from tests.fakes.server import REDO_A_COMMIT
 from tests.fakes.stack import FakeStack, stack_of
-from tests.fakes.world import World
+from tests.fakes.world import CPU_A_COMMIT_S, World
 from tests.known import known
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
@@ -115,8 +115,7 @@ async def test_what_a_source_came_back_without_is_judged_and_its_replica_copied(
 
 
 class Metered(FakeStack):
-    """Its meter finds something else whenever it is asked; its clients commit every 10 ms, for 300 us of the
-    source's CPU and 512 bytes of redo; a killed server counts from 0."""
+    """Its meter finds something else whenever it is asked."""
 
     asked = 0
 
@@ -124,19 +123,6 @@ class Metered(FakeStack):
         self.asked += 1
         loss = Loss(self.asked, 0, 9)
         return self.clock.monotonic(), Exposure(loss, loss, Unknown("no replica is reachable"))
-
-    async def cost(self) -> CostSample | None:
-        if (found := await super().cost()) is None:
-            return None
-        run, commits = found.cpu["db1"], int(self.clock.monotonic() * 100)
-        assert run is not None
-        return CostSample(
-            "db1",
-            Sample(self.clock.monotonic(), ServerStatus(uptime_s=9, binlog_cache_use=commits), run.run),
-            redo_bytes=512 * commits,
-            cpu={"db1": CpuUsed(run.run, commits * 300e-6)},
-            streams={"db2": None},
-        )
 
 
 @pytest.mark.parametrize("steps", [KILL.steps, (KILL.steps[0],)], ids=["a fault", "none"])
@@ -149,11 +135,9 @@ async def test_what_the_meter_said_and_a_commit_cost_before_the_failure_is_kept(
         stack.world.client_logs.log = RunLog(1, {1: told}, {})
         result = await run(stack, replace(KILL, steps=steps, expects=()))
     cost = known(result.cost)
-    assert 150 < cost.commits < 300
-    assert cost.cpu_us == {"db1": pytest.approx(300), "db2": None}
-    assert cost.redo_bytes == pytest.approx(512)
-    text = markdown(experiment_report(result))
-    assert "| 300 | - | 512 | - | - |" in text
+    assert cost.commits == pytest.approx(8000, rel=0.1), "of two seconds, and not of those after the failure"
+    assert cost.cpu_us == dict.fromkeys(("db1", "db2"), pytest.approx(1e6 * CPU_A_COMMIT_S))
+    assert cost.redo_bytes == pytest.approx(REDO_A_COMMIT)
     if len(steps) == 1:
         assert result.reading is None
         return
@@ -161,6 +145,7 @@ async def test_what_the_meter_said_and_a_commit_cost_before_the_failure_is_kept(
     assert max(result.windows[0].from_s, reading.at_s) <= reading.failed_s
     assert reading.meanwhile >= 1
     assert 0 <= known(result.recovery_ms) <= 10.1
+    text = markdown(experiment_report(result))
     assert "not known: no replica is reachable" in text
     assert "acknowledged after the reading" in text
 

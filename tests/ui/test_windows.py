@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -184,7 +185,7 @@ EXTREMES = (
 @pytest.mark.parametrize("width", [75, 80, 111])
 @pytest.mark.parametrize("losses", product(EXTREMES, repeat=3))
 def test_whatever_is_at_risk_fits_and_what_is_unknown_is_never_a_figure(
-    losses: tuple[Loss | Unknown, ...], width: int
+    losses: tuple[Any, Any, Any], width: int
 ) -> None:
     exposure = Exposure(*losses)
     text = text_of(exposure, width)
