@@ -271,18 +271,6 @@ async def test_the_driver_s_load_knobs_marks_and_selection_are_seen_once(world: 
         await until_tick(spectator, lambda tick: tick.viewer and tick.driver_selects is None)
 
 
-async def test_the_load_that_begins_while_one_watches_is_seen_and_so_is_its_end(world: World) -> None:
-    async with world.started("tui"):
-        pass
-    async with watching(world) as spectator:
-        await until_tick(spectator, lambda tick: not tick.viewer)
-        async with world.started("tui"):
-            await until_tick(spectator, lambda tick: tick.viewer)
-        await until_tick(spectator, lambda tick: not tick.viewer)
-        async with world.started("tui"):
-            await until_tick(spectator, lambda tick: tick.viewer)
-
-
 async def test_nothing_is_changed_whatever_happens(world: World) -> None:
     async with world.started("tui") as driver:
         await turn(driver, "semi_sync=on", "sync_binlog=0", "rtt=20")
@@ -299,7 +287,7 @@ async def test_nothing_is_changed_whatever_happens(world: World) -> None:
     assert (world.open_connections(), world.open_bridges()) == (connections, bridges), "what it opened"
 
 
-async def test_no_stack_is_an_error_or_is_waited_for() -> None:
+async def test_no_stack_is_an_error_or_is_waited_for_and_so_is_each_load() -> None:
     world = World(exists=False)
     impatient = Spectator(world.outside())
     with pytest.raises(NoSuchStack):
@@ -314,7 +302,10 @@ async def test_no_stack_is_an_error_or_is_waited_for() -> None:
     async with world.started("tui"):
         await starting
         await until_tick(patient, lambda tick: tick.viewer)
-        await patient.close()
+    await until_tick(patient, lambda tick: not tick.viewer)
+    async with world.started("tui"):
+        await until_tick(patient, lambda tick: tick.viewer)
+    await patient.close()
 
 
 async def _events(session: object, count: int) -> AsyncIterator[Event]:

@@ -588,7 +588,7 @@ class Server:
         """Nothing to close."""
 
 
-async def test_what_came_between_two_looks_becomes_a_file() -> None:
+async def test_what_came_between_two_looks_becomes_a_file_and_nothing_is_changed() -> None:
     server = Server()
     captured = await capture(server, address=server.node, seconds=0.05)
     assert {key: count.times for key, count in captured.digests.items()} == {DigestKey("shop", SELECT): 50}
@@ -599,6 +599,7 @@ async def test_what_came_between_two_looks_becomes_a_file() -> None:
     assert found.workload
     assert "SELECT `name` FROM `item` WHERE `id` = :rand(1,40);" in found.workload
     assert "\\database shop_imitation" in found.workload
+    assert [text for text in server.asked if WRITES.search(text) or not re.match(r"SELECT|SHOW", text)] == []
 
 
 async def test_an_execution_among_the_digests_is_of_a_prepared_statement() -> None:
@@ -609,12 +610,6 @@ async def test_an_execution_among_the_digests_is_of_a_prepared_statement() -> No
     found = write_workload(captured)
     assert "\\prepared\nSELECT `name` FROM `item` WHERE `id` = :rand(1,40);" in (found.workload or "")
     assert not found.left_out
-
-
-async def test_nothing_is_changed() -> None:
-    server = Server()
-    await capture(server, address=server.node, seconds=0.05)
-    assert [text for text in server.asked if WRITES.search(text) or not re.match(r"SELECT|SHOW", text)] == []
 
 
 @pytest.mark.parametrize(

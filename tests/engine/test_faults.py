@@ -37,11 +37,8 @@ async def test_a_killed_server_is_down_until_it_is_cleared_by_another_app(world:
         [done] = await inject(session, "kill")
         assert str(done.fault) == "kill@db1"
         assert not world.servers["db1"].running
-    async with world.attached("status") as session:
-        status = await session.status()
-        assert [str(fault) for fault in status.faults] == ["kill@db1"]
-        assert status.state == "partial"
     async with world.attached("fault") as session:
+        assert (await session.status()).state == "partial"
         assert await clear(session, "kill") == ["kill@db1"]
         assert world.servers["db1"].running
         status = await session.status()

@@ -509,13 +509,10 @@ async def test_what_is_for_a_link_stays_with_its_two_nodes() -> None:
         assert [view.role for view in session.state.node_views()] == ["replica", "primary", "replica"]
         requested = {str(name): value for name, value in session.state.requested.values.items()}
         assert requested == {"delay_to_primary@db1": 30.0, "rtt@db1:db3": 8.0, "rtt@db3": 20.0}
-        assert all(session.state.effective_value(name) is not None for name in session.state.requested.values)
         assert session.state.lost_values(world.node_names) == {}, "no rule has to move"
         assert {name: dict(sidecar.shapes) for name, sidecar in world.sidecars.items()} == rules
-        async with world.attached("status") as other:
-            links = (await other.status()).links
-        assert [(link.replica, link.rtt_asked_ms, link.fault) for link in links] == [
-            ("db1", 30.0, None), ("db3", 20.0, None), ("db1:db3", 8.0, None),
-        ]  # fmt: skip
-        await turn(session, "rtt@db1:db3=0")
-        assert (set(session.state.pairs), set(session.state.links)) == (set(), {"db1", "db3"})
+    async with world.attached("status") as other:
+        links = (await other.status()).links
+    assert [(link.replica, link.rtt_asked_ms, link.fault) for link in links] == [
+        ("db1", 30.0, None), ("db3", 20.0, None), ("db1:db3", 8.0, None),
+    ]  # fmt: skip
