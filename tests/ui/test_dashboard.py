@@ -245,15 +245,6 @@ async def test_each_figure_of_now_is_one_figure_wherever_it_is_shown(size: Size)
         assert len(shown) > 3, "it moves"
 
 
-async def test_the_small_screen_opens_the_drawer() -> None:
-    async with bench(size=(80, 24)) as app:
-        await app.press("down", "down", "enter")
-        await app.until(lambda: "SEMI-SYNC" in app.text("#drawer"))
-        assert f"Knob 8 of {len(app.dashboard.board.views)}, SEMI-SYNC" in app.text("#knob-line")
-        await app.press("escape")
-        assert not app.dashboard.query_one("#drawer").display
-
-
 async def test_the_palette_finds_an_action_by_area_and_verb() -> None:
     async with bench() as app:
         await app.press("ctrl+p")

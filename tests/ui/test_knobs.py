@@ -157,6 +157,8 @@ async def test_seldom_settings_are_shown_by_a_key(size: Size) -> None:
         assert f"▸ {app.dashboard.board.names[-1].knob.label}" in panel.rows[-1]
         await app.press("enter")
         assert "bandwidth" not in "\n".join(panel.rows)
+        await app.press("escape")
+        assert not app.dashboard.query_one("#drawer").display
         assert asked(app) == []
 
 
