@@ -166,7 +166,7 @@ def _problems(status: Status) -> Iterator[str]:
             has = f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks"
             found.append((f"{has}: {node.errant_gtids}", f"{copied} of the primary"))
         if node.diverged:
-            found.append((f"{node.name} DIVERGED: it {node.diverged}", f"{copied} of the primary"))
+            found.append((f"{node.name} DIVERGED: {node.diverged}", ""))
         if node.why_down:
             found.append((node.why_down, f"{up} starts what is away"))
         threads = (("IO", node.io_thread, node.io_error), ("SQL", node.sql_thread, node.sql_error))

@@ -162,8 +162,7 @@ def print_asked(call: Call, found: Status) -> int:
         return exposition(plain(found))
 
     if args.check or args.lag < math.inf:
-        stack = found.stack if found.is_ours else None
-        whole = wholeness(found.nodes, found.protection, stack, args.lag)
+        whole = wholeness(found.nodes, found.protection, args.lag)
         console.deliver(found, metrics if args.format else lambda: whole.words)
         return 1 if whole.failed else StackUnavailable.exit_code if whole.unknown else 0
     print_status(call, found, metrics if args.format else None)

@@ -14,6 +14,7 @@ from replexplorer.core.server.node_view import (
     NodeView,
     ThreadError,
     ThreadWatch,
+    diverged_words,
     healthy,
     troubles,
     wholeness,
@@ -23,6 +24,8 @@ from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Role
 from tests.fakes.facade import make_tick
+
+NOT_ALIKE = diverged_words("has 3 transactions that db1 lost", "db2", "s")
 
 
 def with_replica(io: str | None = "on", sql: str | None = "on", **changes: object) -> Tick:
@@ -45,7 +48,7 @@ def test_a_replica_has_the_trouble_that_threads_and_lag_say(snapshot: object) ->
         with_replica("connecting"),
         with_replica("on", "error", sql_error=ThreadError(1062, "1062 Duplicate entry")),
         with_replica("off", "off", reachable=False),
-        with_replica(diverged="has 3 transactions that db1 lost"),
+        with_replica(diverged=NOT_ALIKE),
         with_replica(lag_s=12.0),
         with_replica(lag_s=2.0),
         with_replica("on", "off", lag_s=12.0),
@@ -58,9 +61,6 @@ def test_a_replica_has_the_trouble_that_threads_and_lag_say(snapshot: object) ->
 
 SOUND = Protection(ProtectionState.PROTECTED, requested=True)
 ARMED = replace(SOUND, state=ProtectionState.ARMED, replicas_required=1)
-NOT_ALIKE = (
-    "db2: diverged: it has 3 transactions that db1 lost; `replexplorer role rejoin db2 --copy --stack s`"
-)
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,19 @@ NOT_ALIKE = (
         (with_replica("off", "off", role=Role.DETACHED), SOUND, math.inf, ["db2: detached"]),
         (with_replica(None, None, role=Role.JOINING), SOUND, math.inf, ["db2: joining"]),
         (
-            with_replica(diverged="has 3 transactions that db1 lost", lag_s=None),
+            with_replica(diverged=NOT_ALIKE, lag_s=None),
             SOUND,
             1.0,
-            [f"{NOT_ALIKE} makes it a copy"],
+            [
+                "db2: diverged: it has 3 transactions that db1 lost; "
+                "`replexplorer role rejoin db2 --copy --stack s` makes it a copy"
+            ],
+        ),
+        (
+            with_replica(errant_gtids="u:7-9"),
+            SOUND,
+            math.inf,
+            ["db2: has 3 transactions that the source lacks"],
         ),
         (
             with_replica(),
@@ -127,18 +136,18 @@ def test_whether_replication_is_whole(
     tick: Tick, protection: Protection, most_lag_s: float, lines: list[str]
 ) -> None:
     nodes = [replace(node, lag_s=0.5) if node.name == "db3" else node for node in tick.nodes]
-    found = wholeness(nodes, protection, "s", most_lag_s)
+    found = wholeness(nodes, protection, most_lag_s)
     assert (found.failed, found.unknown) == (lines, [])
-    answer = "replication is not whole:" if lines else "replication is whole"
-    assert found.words.splitlines() == [answer, *(f"  {line}" for line in lines)]
+    answer = f"replication is not whole: {'; '.join(lines)}" if lines else "replication is whole"
+    assert found.words == answer
 
 
 def test_a_lag_that_is_not_known_is_neither_whole_nor_failed() -> None:
     nodes = [replace(node, lag_s=None) for node in with_replica(lag_s=None).nodes]
-    found = wholeness(nodes, SOUND, "s", 10.0)
+    found = wholeness(nodes, SOUND, 10.0)
     assert (found.failed, found.unknown) == ([], ["db2: its lag is not known", "db3: its lag is not known"])
-    assert found.words.startswith("it is not known whether replication is whole:\n  db2")
-    assert wholeness(nodes, SOUND, "s").words == "replication is whole"
+    assert found.words.startswith("it is not known whether replication is whole: db2: its lag")
+    assert wholeness(nodes, SOUND).words == "replication is whole"
 
 
 def test_a_lag_that_was_told_stays_until_it_has_settled_and_is_the_servers_exact_one() -> None:

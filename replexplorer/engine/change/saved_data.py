@@ -51,7 +51,7 @@ class SavedStates:
         state, fleet, copies = self._state, self._fleet, self._copies()
         await state.refresh(with_gtids=True)
         lacks = [f"fault {fault}" for fault in state.faults]
-        lacks += wholeness(await state.in_full(), state.protection(), fleet.outside.provider.name).failed
+        lacks += wholeness(await state.in_full(), state.protection()).failed
         if lacks:
             raise StackUnavailable(f"not a state to return to: {lacks[0]}", "`replexplorer up` repairs it")
         looks = [each.agent.health(footprint=True) for each in fleet.members.values()]
