@@ -82,7 +82,7 @@ def _lines(status: Status) -> Iterator[Line]:
         what = f"{fault.kind}{value}@{fault.node} since {fault.since}{until}, by {fault.by}"
         yield "fault", f"{what}: {clear} undoes it"
     if status.interrupted is not None:
-        back = f"{command('up', stack)} gives back what it changed"
+        back = f"{command('up', stack)} restores what it changed"
         yield "interrupted", f"{status.interrupted}: its settings are still requested; {back}"
     yield "load", _load_words(status.load)
     if status.footprint_bytes is not None:

@@ -243,7 +243,7 @@ async def test_what_is_done_to_a_server_is_refused_for_one_that_does_not_run(
     node = fault.partition("@")[2] or "db1"
     async with world.attached("fault") as session:
         await inject(session, f"kill@{node}")
-        with pytest.raises(StackUnavailable, match=f"{node}: its server does not run"):
+        with pytest.raises(StackUnavailable, match=f"{node}: its server is not running"):
             await inject(session, fault)
         assert await in_force(session) == [f"kill@{node}"]
         assert not world.servers[node].running

@@ -191,6 +191,6 @@ def test_a_lab_that_makes_stacks_looks_for_all_of_them_before_it_makes_one(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        "replexplorer: stack 'wan-lab-galera' is there already, and this makes one of that name:"
+        "replexplorer: stack 'wan-lab-galera' already exists, and this makes one with that name:"
         " `replexplorer down --stack wan-lab-galera`, or another --stack\n"
     )

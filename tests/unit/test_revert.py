@@ -43,7 +43,8 @@ def test_a_journal_that_an_attach_still_holds_keeps_no_other_from_being_undone(
     assert "undoing what is left at 127.0.0.1:2" in said.err
     assert "sync_binlog" in said.out
     assert (
-        "replexplorer: another `attach --allow-changes` (pid 4711) changes these servers: end it" in said.err
+        "replexplorer: another `attach --allow-changes` (pid 4711) is changing these servers: stop it"
+        in said.err
     )
     assert held.file.exists()
 
@@ -55,6 +56,6 @@ def test_a_journal_that_alone_was_meant_and_is_held_is_the_error(
     try:
         for words in (["revert"], ["revert", "mysql://u@127.0.0.1:1"]):
             assert main(words) == 4
-            assert "(pid 4711) changes these servers" in capsys.readouterr().err
+            assert "(pid 4711) is changing these servers" in capsys.readouterr().err
     finally:
         held.close()

@@ -267,7 +267,7 @@ def test_so_many_passes_tell_a_ratio_from_1() -> None:
     few = effect(2)
     assert few.verdict == NO_DIFFERENCE
     assert few.passes_needed == 12
-    assert "in 1 pair of 2 passes; about 12 passes would show it, if it is so" in few.words
+    assert "in 1 pair of 2 passes; about 12 passes would show it, if there is one" in few.words
     assert effect(12).verdict == "faster"
 
 

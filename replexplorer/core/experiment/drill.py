@@ -238,7 +238,7 @@ class Drill:
         for number, step in enumerate(self.steps, 1):
             if twice := [key for key in _values(step.settings) if key in given]:
                 raise UsageError(
-                    f"{twice[0]}: step {number} of {self.name} turns it",
+                    f"{twice[0]}: step {number} of {self.name} sets it",
                     "set another knob, or write a drill",
                 )
         settings = {**_values(self.settings), **given}

@@ -331,7 +331,7 @@ class Effect:
             if self.passes > 1:
                 more = "; more passes would not show one"
                 if self.passes_needed is not None:
-                    more = f"; about {self.passes_needed} passes would show it, if it is so"
+                    more = f"; about {self.passes_needed} passes would show it, if there is one"
             return f"{title}: {NO_DIFFERENCE} ({effect}, {count}{more})"
         return f"{title}: {effect}, {times_text(self.ratio, self.verdict)}, {count}"
 

@@ -484,7 +484,7 @@ def _gives_up(
     if setting.after_commit:
         told.append("others can read a row that is lost with the source")
     if acks < len(replicas):
-        told.append("the loss of the source and of the replicas that acknowledged, together, loses commits")
+        told.append("losing the source and the replicas that acknowledged, together, loses commits")
     timeout = KnobName(keys.SEMI_SYNC_TIMEOUT, SOURCE)
     after = format_value(timeout.knob, value_of(values, keys.SEMI_SYNC_TIMEOUT))
     few = "no replica" if acks == 1 else f"fewer than {acks} replicas"
