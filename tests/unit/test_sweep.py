@@ -34,6 +34,7 @@ from replexplorer.core.experiment.sweep_result import (
 )
 from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.truth import Lag
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.text import duration_text
@@ -331,6 +332,24 @@ def test_a_line_tells_what_was_measured_and_how_long_things_take() -> None:
     assert failed.words == "failed: the stack is armed, not protected, to be tried again"
     lengths = {40: "40 s", 89: "89 s", 100: "2 min", 3600: "60 min", 6000: "1 h 40 min"}
     assert {each: duration_text(each) for each in lengths} == lengths
+
+
+LATE = Lag(67.6, 67.6, "growing", "db2", applied_tps=100.0)
+LAGS = {
+    "db2 applies 100/s: a minute leaves it 54 s behind": LATE,
+    "db2 applies 1,200/s: it keeps up": replace(LATE, trend="draining", applied_tps=1200.0),
+    "db2 67.6 s behind growing": replace(LATE, applied_tps=None),
+    "": replace(LATE, end=0.9),
+}
+
+
+@pytest.mark.parametrize("note", LAGS)
+def test_a_cell_says_what_a_minute_of_its_load_leaves_of_a_replica_whatever_earlier_runs_left(
+    note: str,
+) -> None:
+    grid = grid_of("replica_parallel_workers=1")
+    figures = figures_of(grid, [run_of(0, 1000.0, lag=LAGS[note])])
+    assert [row[-1] for row in sweep_table(grid, figures).rows] == [note]
 
 
 def swept_of(grid: Grid, runs: Sequence[SweptRun]) -> Swept:
