@@ -137,7 +137,7 @@ async def test_the_charts_and_the_state_go_on_above_a_fault_that_is_carried_out_
 
 async def test_a_refusal_is_the_consoles_own_line() -> None:
     facade = FakeFacade()
-    facade.failures["inject"] = ExperimentUnderWay(Experiment("lab", "tour", "cli", 1, "here"))
+    facade.failures["inject"] = ExperimentUnderWay(Experiment("lab", "tour", "cli", 1, "here"), "wait")
     async with bench(size=(80, 24), facade=facade) as app:
         await opened(app)
         await app.press("enter")
