@@ -87,7 +87,7 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         await app.told("'9' is not one of the choices")
         await app.press("a", "escape", "a", "2", "enter")
         given[0].turn.release()
-        await shows(app, "✖ wrong: given more, expected less, measured 11.50")
+        await shows(app, '✖ wrong: given "more", expected "less", measured 11.50')
         await app.press("B", "x", "B", "B")
         await shows(app, "a answer")
         await app.press("b")
