@@ -47,6 +47,8 @@ async def test_the_replica_that_has_received_most_takes_the_place_of_a_dead_sour
     world.servers["db3"].applied["queued"] = "uuid-0:900-902"
     async with world.attached("failover") as session:
         world.crash("db1")
+        queued = {node.name: node.applier.queued for node in (await session.status()).nodes if node.applier}
+        assert queued == {"db2": 0, "db3": 3}
         done = await session.console.failover()
         assert (done.kind, done.source_before, done.source, done.fenced) == ("failover", "db1", "db3", True)
         assert done.rpo.commits is None, "nobody can say what the old source had"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -111,3 +112,7 @@ def test_an_open_question_hides_what_would_answer_it(figure: str, hidden: str) -
     }
     assert {name for name, value in told.items() if value is None} == set(hidden.split())
     assert [each.after_tps for each in shown.epochs] == [619.0, None]
+    counted = make_tick(1.0)
+    counted = replace(counted, protection=replace(counted.protection, unprotected=7))
+    assert veiled(counted, f"{figure} / unprotected").protection.unprotected is None
+    assert veiled(counted, figure).protection.unprotected == 7

@@ -67,7 +67,7 @@ def test_what_is_no_goal_is_refused_in_one_line(snapshot: object) -> None:
 
 def test_a_goal_for_lag_is_judged_by_the_replica_that_falls_back_farthest() -> None:
     verdicts = {
-        texts: {each.verdict for each in advised("lag < 1s", texts, replicas=("db2", "db3")).found}
+        texts: {each.verdict for each in advised("lag_s < 1s", texts, replicas=("db2", "db3")).found}
         for texts in ("", "fsync_delay@db3=20", "workload=insert")
     }
     assert Verdict.MEETS in verdicts[""]

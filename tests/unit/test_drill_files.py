@@ -13,7 +13,7 @@ import pytest
 from replexplorer.cli.arguments import parse
 from replexplorer.cli.experiment import DRILLS
 from replexplorer.cli.experiment_run import drill_asked
-from replexplorer.core.experiment.drill import Doing, Drill
+from replexplorer.core.experiment.drill import Doing, Drill, DrillStep, checked_steps
 from replexplorer.formats.experiment_file import StepTable, checked, read_drill, rows_of
 from tests.known import refused
 
@@ -75,6 +75,11 @@ def test_a_file_is_a_drill(file: Path, snapshot: object) -> None:
     drill = DRILLS.named(str(file))
     assert asdict(drill) == snapshot
     assert (drill.turns, drill.faults) == (("semi_sync", "rtt", "rtt@db3"), ("pause",))
+
+
+def test_a_fault_is_cleared_by_either_spelling_of_its_name() -> None:
+    steps = DrillStep(Doing.INJECT, "power-cut"), DrillStep(Doing.CLEAR, "power_cut")
+    assert checked_steps(steps) is None
 
 
 MISTAKES = """\
