@@ -107,15 +107,15 @@ SECTIONS: Mapping[str, Section] = {
     "power_cut": power_cut.figures,
     "exposure": exposure.figures,
 }
-"""What can be measured, in order; `hour` only where it is asked for. Power cuts come last: a relaxed source
-that lost commits uses their GTIDs again, and its replica differs from then on."""
+"""What can be measured, in order; `hour` only where it is asked for."""
 
 _IN_PARTS = ("lossless", "power_cut", "exposure", "faults")
 _FAILURES = (*_IN_PARTS, "roles")
 """What kills servers; not with QUICK=1, unless it is named."""
-_ALONE = ("parity", "roles", "faults")
-"""On a stack of its own: its replicas apply nothing; it needs a third node, and any of them may be the source
-afterwards."""
+_ALONE = ("parity", "roles", "faults", "power_cut", "exposure")
+"""On a stack of its own: its replicas apply nothing; it needs a third node; any node may be the source
+afterwards; or a relaxed source that lost commits in a power cut uses their GTIDs again, and its replica
+differs from then on."""
 _AT_REST_WITHIN_S = 600.0
 
 

@@ -332,7 +332,7 @@ class LoadGroup:
     async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
         """See `ports.LoadProcess`; `intervals` may be read meanwhile. On failure nothing is left."""
         if self._load is not None:
-            raise UsageError("the load runs already")
+            raise UsageError("the load is already running")
         self._end = None
         while not self._intervals.empty():
             self._intervals.get_nowait()

@@ -280,12 +280,14 @@ def _reader(declared: str) -> Callable[[str], Any]:
     low, high, *_ = (*map(float, limits), math.inf, math.inf)
     match kind:
         case "whole":
-            return partial(_number, int, "a whole number, as 1000, 1k or 1m", _COUNTS, low, high)
+            return partial(_number, int, "a whole number, such as 1000, 1k or 1m", _COUNTS, low, high)
         case "positive":
-            return partial(_number, float, "a number, as 500, 1k or 1.5k", _COUNTS, math.ulp(0.0), low)
+            return partial(_number, float, "a number, such as 500, 1k or 1.5k", _COUNTS, math.ulp(0.0), low)
         case "duration":
             least = 0.0 if limits else math.ulp(0.0)
-            return partial(_number, float, "a duration, as 10, 10s, 500ms or 2min", _SECONDS, least, math.inf)
+            return partial(
+                _number, float, "a duration, such as 10, 10s, 500ms or 2min", _SECONDS, least, math.inf
+            )
         case "size":
             return _screen_size
     return str.upper

@@ -70,7 +70,7 @@ def crashed(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
     where = f"its traceback is in {file}" if log_crash(crash, file) else f"{file} cannot be written"
     text = " ".join(str(crash).split())[:200]
     why = f"{type(crash).__name__}: {text}" if text else type(crash).__name__
-    return ReplexplorerError(f"{what} ended on a defect ({why}){left}", f"{where}; please report it")
+    return ReplexplorerError(f"{what} crashed because of a bug ({why}){left}", f"{where}; please report it")
 
 
 def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
@@ -122,7 +122,7 @@ def settings_of(call: Call) -> Settings:
     themes = tuple(theme for theme in found if theme.error is None)
     names = [theme.name for theme in themes]
     if values.theme not in names:
-        near = closest(values.theme, names) or f"there are {', '.join(names)}"
+        near = closest(values.theme, names) or f"use one of {', '.join(names)}"
         broken = next((theme.error for theme in found if theme.name == values.theme), None)
         where = call.configuration.origins["theme"].removeprefix("file: ").removeprefix("environment: ")
         raise UsageError(f"{where}: theme: {broken or f'no theme {values.theme!r}'}", near)

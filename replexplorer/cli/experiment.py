@@ -56,7 +56,7 @@ class ExperimentFiles(Generic[E]):
         if name not in shipped:
             known = [*shipped, *(each.stem for each in self.own_files)]
             raise UsageError(
-                f"unknown {self.kind} '{name}'", closest(name, known) or f"there is {', '.join(known)}"
+                f"unknown {self.kind} '{name}'", closest(name, known) or f"use one of {', '.join(known)}"
             )
         return shipped[name]
 

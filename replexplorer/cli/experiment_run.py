@@ -92,7 +92,7 @@ async def refuse_found(names: Iterable[str]) -> None:
     for name in names:
         if name in there:
             raise StackUnavailable(
-                f"stack '{name}' is there already, and this makes one of that name",
+                f"stack '{name}' already exists, and this makes one with that name",
                 f"`replexplorer down --stack {name}`, or another --stack",
             )
 

@@ -33,7 +33,7 @@ async def theirs_of(call: Call) -> Theirs:
     source, replicas = parse_server_url(args.like), [parse_server_url(text) for text in args.replica]
     if await runs(call.values):
         raise UsageError(
-            f"stack '{stack}' is there already", f"{command('down', stack)} first, or another --stack"
+            f"stack '{stack}' already exists", f"{command('down', stack)} first, or another --stack"
         )
     known = known_login(args, call.console, source=source)
     servers = AttachedProvider(source, replicas, known.login, writes=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, suppress
@@ -19,7 +18,7 @@ from replexplorer.core.text import number, table, utc
 from replexplorer.formats import export as forms
 from replexplorer.formats import paths
 from replexplorer.formats.files import whole_file
-from replexplorer.formats.paths import ENV_PREFIX, expanded
+from replexplorer.formats.paths import expanded
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -32,21 +31,16 @@ _LAST: Final = "last"
 
 
 def opened_for(call: Call) -> SessionReader:
-    """The session that a verb's FILE names: `last` is of the stack that is named, if one is, and is said."""
-
-    reader = SessionReader(file_of(call.args.file or "", _named_stack(call)))
+    """The session that a verb's FILE names; which one is the last is said."""
+    reader = SessionReader(file_of(call.args.file or "", call.values.stack))
     if call.args.file == _LAST:
-        call.console.narrate(f"{reader.file}, of stack {reader.about.get('stack', '?')}")
+        call.console.narrate(str(reader.file))
     return reader
 
 
-def _named_stack(call: Call) -> str | None:
-    return call.args.stack or os.environ.get(f"{ENV_PREFIX}STACK")
-
-
-def file_of(name: str, stack: str | None = None) -> Path:
-    """A path, a file of the sessions directory, `last` (the newest there, of a stack where one is named) or
-    `tour` (the one that ships); raises UsageError naming the newest ones."""
+def file_of(name: str, stack: str) -> Path:
+    """A path, a file of the sessions directory, `last` (the newest there of this stack) or `tour` (the one
+    that ships); raises UsageError naming the newest ones."""
 
     def is_of_stack(file: Path) -> bool:
         with suppress(UsageError), closing(SessionReader(file)) as reader:
@@ -55,16 +49,14 @@ def file_of(name: str, stack: str | None = None) -> Path:
 
     given, directory = expanded(name), paths.sessions_directory()
     recorded = sorted(directory.glob(f"*{SUFFIX}"), reverse=True)
-    if name == _LAST and stack is not None:
-        recorded = [*filter(is_of_stack, recorded)]
     named = [file for file in (directory / name, directory / f"{name}{SUFFIX}") if file.is_file()]
-    found = [given] if given.exists() else recorded if name == _LAST else named
-    if name and found:
-        return found[0]
+    found = [given] if given.exists() else filter(is_of_stack, recorded) if name == _LAST else named
+    if name and (file := next(iter(found), None)) is not None:
+        return file
     if name == _TOUR:
         return paths.shipped_tour()
     newest = ", ".join(file.stem for file in recorded[:3])
-    of = "" if name != _LAST or stack is None else f" of stack {stack}"
+    of = f" of stack {stack}" if name == _LAST else ""
     raise UsageError(
         f"no recording {name}{of}" if name else "no recording is named",
         f"the newest are {newest}; {_LAST}, {_TOUR}" if newest else f"none was made yet, and {_TOUR} ships",
@@ -116,7 +108,7 @@ def list_recordings(call: Call) -> int:
 async def remove(call: Call) -> int:
     """Remove recordings, all of them or none; asks first."""
     args, console, directory = call.args, call.console, paths.sessions_directory()
-    files = {file_of(name, _named_stack(call)): name for name in args.names}
+    files = {file_of(name, call.values.stack): name for name in args.names}
     for file, name in files.items():
         if file.parent != directory:
             raise UsageError(f"{name} is not among the recordings", "`replexplorer session list` names those")

@@ -82,7 +82,7 @@ def _lines(status: Status) -> Iterator[Line]:
         what = f"{fault.kind}{value}@{fault.node} since {fault.since}{until}, by {fault.by}"
         yield "fault", f"{what}: {clear} undoes it"
     if status.interrupted is not None:
-        back = f"{command('up', stack)} gives back what it changed"
+        back = f"{command('up', stack)} restores what it changed"
         yield "interrupted", f"{status.interrupted}: its settings are still requested; {back}"
     yield "load", _load_words(status.load)
     if status.footprint_bytes is not None:
@@ -166,7 +166,7 @@ def _problems(status: Status) -> Iterator[str]:
             has = f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks"
             found.append((f"{has}: {node.errant_gtids}", f"{copied} of the primary"))
         if node.diverged:
-            found.append((f"{node.name} DIVERGED: it {node.diverged}", f"{copied} of the primary"))
+            found.append((f"{node.name} DIVERGED: {node.diverged}", ""))
         if node.why_down:
             found.append((node.why_down, f"{up} starts what is away"))
         threads = (("IO", node.io_thread, node.io_error), ("SQL", node.sql_thread, node.sql_error))

@@ -169,7 +169,7 @@ def _stack(call: Call, student: str) -> str:
     """The student's stack; raises UsageError where no class is meant."""
     name = call.args.class_name
     if _CLASS.fullmatch(name) is None:
-        raise UsageError(f"--class {name}", "1 to 18 lower-case letters, digits and _, as monday")
+        raise UsageError(f"--class {name}", "1 to 18 lower-case letters, digits and _, such as monday")
     if call.args.stack is not None:
         raise UsageError("--stack: classroom addresses the stacks of a class", "--class NAME chooses one")
     return f"{name}-{student}"

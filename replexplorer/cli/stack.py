@@ -60,12 +60,10 @@ async def up(call: Call) -> int:
         """Ask whether what restarts took is to be restored; where nobody can answer, say what is left."""
         values = [(str(name), format_value(name.knob, value)) for name, value in lost.items()]
         told = ", ".join(f"{name} {value}" for name, value in values)
-        if console.can_ask and await console.says_yes(
-            f"restarts took what was requested: {told}. Re-apply it?"
-        ):
+        if console.can_ask and await console.says_yes(f"a restart lost settings: {told}. Re-apply them?"):
             return True
         typed = " ".join(f"{name}={value.replace(' ', '')}" for name, value in values)
-        console.warn(f"left as it came (reapply = ask): `replexplorer set {typed}` gives it back")
+        console.warn(f"not re-applied (reapply = ask): `replexplorer set {typed}` restores them")
         return False
 
     async with composed(call, "up", up=wanted) as session:
@@ -162,8 +160,7 @@ def print_asked(call: Call, found: Status) -> int:
         return exposition(plain(found))
 
     if args.check or args.lag < math.inf:
-        stack = found.stack if found.is_ours else None
-        whole = wholeness(found.nodes, found.protection, stack, args.lag)
+        whole = wholeness(found.nodes, found.protection, args.lag)
         console.deliver(found, metrics if args.format else lambda: whole.words)
         return 1 if whole.failed else StackUnavailable.exit_code if whole.unknown else 0
     print_status(call, found, metrics if args.format else None)

@@ -118,8 +118,8 @@ KINDS: Final = (
     FaultKind(
         "power_cut",
         "the machine loses power: packets are cut, mysqld is killed, and what no fsync made durable is"
-        " gone. strict: all of it; aged: all but what is older than 30 s; torn: each block up to a moment of"
-        " its own. Needs undo_journal=on beforehand (undo_journal@NODE=on for a replica)",
+        " gone. strict: all of it; aged: all but what is older than 30 s; torn: each block up to a different"
+        " moment. Needs undo_journal=on beforehand (undo_journal@NODE=on for a replica)",
         "power comes back: starts the server, which recovers, and heals its links",
         FaultPart.SERVER,
         "the machine of {node} lost power: what no fsync made durable is gone",

@@ -229,7 +229,9 @@ def choose(
         raise StackUnavailable(f"{wanted} cannot be promoted: it {troubles[wanted]}", lacking)
     if not fit:
         told = "; ".join(f"{node} {trouble}" for node, trouble in troubles.items())
-        last = [f"`replexplorer role failover --to {node} --accept-loss` promotes it so" for node in differ]
+        last = [
+            f"`replexplorer role failover --to {node} --accept-loss` promotes it anyway" for node in differ
+        ]
         hints = [*filter(None, [lacking]), *last[:1]] or ["run `replexplorer up` to repair what it can"]
         raise StackUnavailable(f"no replica could be promoted: {told}", "; ".join(hints))
     chosen = min(fit, key=rank) if wanted is None else next(c for c in fit if c.node == wanted)

@@ -226,3 +226,5 @@ class Conditions:
     """By key@node."""
     workload_files: dict[str, str] = field(default_factory=dict)
     """The text of each file of SQL by its path."""
+    other_driver: str | None = None
+    """Who drove another load on the same stack meanwhile (`--share-load`), as `tui (pid 12)`."""

@@ -594,7 +594,10 @@ class Driving:
         """Take the lease, with what our load is now; answers who holds it when it is not ours."""
         running = self._news()
         holder = await self._fleet.keeper.take_lease(self._holder, load=running, selected=self._selected)
-        holder = None if self._beside else holder
+        if holder is not None and self._beside:
+            if self._published is None:
+                self._event_log.mark(f"{holder} drives a load too")
+            holder = None
         self._published = running if holder is None else None
         return holder
 

@@ -21,7 +21,6 @@ from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.server.gtid import transactions
 from replexplorer.core.server.node_view import Membership, NodeView, ThreadWatch, member_news
-from replexplorer.core.text import command
 from replexplorer.core.topology import Role
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.load import EVERY_S as _HEARTBEAT_EVERY_S
@@ -294,11 +293,10 @@ class Monitor:
         for node in self._fleet.replica_names:
             if node == copied:
                 continue
-            why = self._state.diverged(node)
+            why = self._state.divergence(node)
             if node not in self._diverged and why is not None:
                 self._diverged.add(node)
-                remedy = command("role rejoin", self._fleet.outside.provider.name, node, "--copy")
-                self._tell(Severity.BAD, f"{node} DIVERGED: it {why}: {remedy} makes it a copy")
+                self._tell(Severity.BAD, f"{node} DIVERGED: {why}")
             elif node in self._diverged and why is None and self._state.holes.get(node) == "":
                 self._diverged.remove(node)
                 self._tell(Severity.GOOD, f"{node} no longer differs from the source")

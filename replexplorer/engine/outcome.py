@@ -151,14 +151,13 @@ class RolledBack(ReplexplorerError):
 class ExperimentUnderWay(StackUnavailable):
     """A lab or a sweep turns the knobs, and nobody else does meanwhile."""
 
-    def __init__(self, experiment: Experiment, *, is_own: bool = False) -> None:
+    def __init__(self, experiment: Experiment, hint: str, *, is_own: bool = False) -> None:
         kind, holder = experiment.kind, experiment.holder
         whose = "" if holder.startswith(kind) else f"{holder}, "
-        others = "wait for its end, or add `--force`, which makes what it measures invalid"
         super().__init__(
             f"the {kind} {experiment.name} ({whose}pid {experiment.pid} on {experiment.host})"
             " turns the knobs",
-            "end it first" if is_own else others,
+            hint,
         )
         self.experiment = experiment
         self.is_own = is_own

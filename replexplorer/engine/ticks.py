@@ -44,6 +44,8 @@ class TickMaker:
         intervals = self.load.inbox.take()
         for interval in intervals:
             self.event_log.epochs.add(interval)
+            if interval.rows_reset:
+                self.event_log.mark("the table was emptied, at its largest size")
         if intervals:
             self._last = reduce(Interval.followed_by, intervals)
         window, since_s = self.state.window, self.event_log.unchanged_since_s

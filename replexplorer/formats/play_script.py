@@ -140,7 +140,7 @@ _WORDS: Final = {
     "end": END,
 }
 """Conditions of one word."""
-_COMPARISON: Final = re.compile(r"([a-z_]\w*(?:@[\w:]+)?)\s*(<=|>=|!=|==|<|>|=)\s*(.+)", re.IGNORECASE)
+_COMPARISON: Final = re.compile(r"([a-z_][\w-]*(?:@[\w:]+)?)\s*(<=|>=|!=|==|<|>|=)\s*(.+)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", re.IGNORECASE)
 _SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "min": 60.0}
 _MS: Final = {"": 1.0, "us": 0.001, "ms": 1.0, "s": 1000.0}
@@ -176,8 +176,9 @@ def _condition(text: str) -> Condition:
     if found is None:
         raise UsageError(f"{text!r} is not a condition", closest(word.lower(), _KNOWN) or _CONDITION_HINT)
     name, sign, value = found[1], "==" if found[2] == "=" else found[2], found[3]
-    if name.lower() in FIGURES and not (name.lower() == keys.RTT and sign in ("==", "!=")):
-        return _figure(name.lower(), sign, value)
+    figure = name.lower().replace("-", "_")
+    if figure in FIGURES and not (figure == keys.RTT and sign in ("==", "!=")):
+        return _figure(figure, sign, value)
     return _knob(name, sign, value)
 
 

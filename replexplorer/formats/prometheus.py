@@ -112,7 +112,7 @@ METRICS: Final = (
     Metric(
         "replica_workers_busy",
         "gauge",
-        "Of these those with a transaction in hand",
+        "Of these, the threads that are applying a transaction",
         "nodes.workers.busy",
     ),
     *(
@@ -137,7 +137,7 @@ METRICS: Final = (
     Metric(
         "replica_diverged",
         "gauge",
-        "1 of a replica whose rows may not be the source's until it is copied; absent of the others",
+        "1 for a replica whose rows may differ from the source's until it is copied; absent for others",
         "nodes.diverged",
     ),
     Metric("link_rtt_asked_seconds", "gauge", "Round trip asked of the link", "links.rtt_asked_ms"),

@@ -65,7 +65,7 @@ class Generator:
         verb, load = command["do"], self._load
         if verb == "start":
             if load is not None:
-                raise UsageError("the load runs already")
+                raise UsageError("the load is already running")
             self._load = _Load(
                 self._outbox,
                 self._end,
@@ -176,7 +176,7 @@ class _Load:
         """Begin at this moment, as the other processes of the load do, and wait for the first commit;
         intervals end at whole intervals after the origin."""
         if not self._is_awaited:
-            raise UsageError("the load runs already")
+            raise UsageError("the load is already running")
         if self._reporter is not None:  # what it would say of the time before is no part of the load
             self._reporter.cancel()
         await asyncio.sleep(at_s - time.monotonic())

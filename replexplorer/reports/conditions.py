@@ -44,6 +44,7 @@ def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
             for name, view in seen.knobs.items()
         },
         workload_files=dict(workload_file(file) for file in files),
+        other_driver=None if seen.driver is None else str(seen.driver),
     )
 
 
@@ -92,6 +93,7 @@ def rows(conditions: Conditions) -> list[tuple[str, str]]:
         ("server", f"{conditions.server or 'unknown'}, {nodes}; replexplorer {conditions.program}"),
         ("machine", machine.words + (f", {machine.cpu}" if machine.cpu else "")),
         ("settings", settings_words(conditions)),
+        *([("next to it", f"the load of {conditions.other_driver}")] if conditions.other_driver else []),
     ]
 
 

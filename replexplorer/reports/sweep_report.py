@@ -10,7 +10,6 @@ from typing import Final
 from replexplorer.core.experiment.sweep import PRESET, Grid, Sweep
 from replexplorer.core.experiment.sweep_result import CellFigures, Swept, passes_needed, scatter
 from replexplorer.core.knobs.keys import WORKLOAD
-from replexplorer.core.server.truth import Lag
 from replexplorer.core.system import Conditions
 from replexplorer.core.text import duration_text, number
 from replexplorer.formats.scenes import SHIPPED, scene_keys
@@ -127,15 +126,20 @@ def _row(each: CellFigures) -> tuple[str, ...]:
         f"{each.errors:,}" if each.shown else "-",
         number(each.cpu_percent, 0),
         "-" if exposure is None else " / ".join(loss.short for loss in exposure.losses),
-        "; ".join(
-            filter(None, (_behind(each.lag), f"does not count: {each.why}" if each.why else each.limited))
-        ),
+        "; ".join(filter(None, (_behind(each), f"does not count: {each.why}" if each.why else each.limited))),
     )
 
 
-def _behind(lag: Lag | None) -> str:
-    """`db2 9.0 s behind growing`, from a second on."""
-    return f"{lag.replica} {lag.end:.1f} s behind{lag.trending}" if lag is not None and lag.end >= 1 else ""
+def _behind(each: CellFigures) -> str:
+    """`db2 applies 90/s: a minute leaves it 57 s behind`, from a second on; `db2 applies 2,104/s: it keeps
+    up` of one that an earlier run had left behind."""
+    lag, applied_tps, left_s = each.lag, each.applied_tps, each.minute_lag_s
+    if lag is None or lag.end < 1:
+        return ""
+    if applied_tps is None or left_s is None:
+        return f"{lag.replica} {lag.end:.1f} s behind{lag.trending}"
+    leaves = f"a minute leaves it {left_s:.0f} s behind" if left_s >= 1 else "it keeps up"
+    return f"{lag.replica} applies {applied_tps:,.0f}/s: {leaves}"
 
 
 def _says_nothing(each: CellFigures) -> bool:

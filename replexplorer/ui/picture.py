@@ -193,6 +193,8 @@ def veiled(tick: Tick, figure: str) -> Tick:
         hidden["load"] = replace(tick.load, n=0, **_OF_LOAD)
     elif "truth" in hidden:
         hidden["nodes"] = tuple(replace(node, lag_s=None) for node in tick.nodes)
+    if "unprotected" in names:
+        hidden["protection"] = replace(tick.protection, unprotected=None)
     newest = [replace(each, **_UNTOLD) for each in tick.epochs[-1:]]
     return replace(tick, **hidden, epochs=(*tick.epochs[:-1], *newest))
 

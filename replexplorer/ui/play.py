@@ -392,7 +392,7 @@ class PlayApp(ExplorerApp):
                     await self._pilot.press(key)
                     await self._settle()
                     if not self._is_taken:
-                        raise PlayFailed(f"nothing took {key}", "press what this screen has: see `?`")
+                        raise PlayFailed(f"{key} does nothing here", "press what this screen has: see `?`")
                     await self._keep_caption()
             case "wait":
                 await self._until((), line.length_s)

@@ -45,6 +45,7 @@ from tests.fakes.server import REDO_A_COMMIT
 from tests.fakes.stack import FakeStack, stack_of
 from tests.fakes.world import CPU_A_COMMIT_S, World
 from tests.known import known
+from tests.turning import turn
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 KILL, LOST = (read_drill(EXPERIMENTS / f"{name}.toml") for name in ("kill", "lost"))
@@ -86,6 +87,17 @@ async def test_a_drill_breaks_mends_reckons_and_returns_everything() -> None:
     events = told(stack)
     assert "kill sets sync_binlog=0 rtt=20ms by itself" in events
     assert events[-1] == "the drill is done; the knobs are restored"
+
+
+async def test_a_drill_in_which_a_knob_was_turned_anyway_says_what_and_judges_nothing() -> None:
+    async with stack_of(returns=False) as stack, stack.world.attached("set") as other:
+        task = asyncio.create_task(run(stack))
+        await until(lambda: stack.world.requested.get("sync_binlog") == 0)
+        await asyncio.sleep(1)
+        await turn(other, "rtt=50", anyway=True)
+        result = await task
+    assert result.aborted == f"changed while it ran, rtt@db2 20 → 50 ms, by {other.turns.actor.writer}"
+    assert (result.verdict, result.relations) == ("aborted", ())
 
 
 class CameBack(FakeStack):

@@ -207,7 +207,7 @@ async def test_what_is_done_to_a_server_is_refused_for_one_that_does_not_run(
     """It was tried, failed, and was taken back: which started the server that another fault had killed."""
     node = fault.partition("@")[2] or "db1"
     await inject(session, f"kill@{node}")
-    with pytest.raises(StackUnavailable, match=f"{node}: its server does not run"):
+    with pytest.raises(StackUnavailable, match=f"{node}: its server is not running"):
         await inject(session, fault)
     assert await in_force(session) == [f"kill@{node}"]
     assert not world.servers[node].running

@@ -206,7 +206,7 @@ async def test_what_refuses_an_experiment_leaves_all_as_it_is_and_no_mark(
         async with restore_guard(session.rig, "drill", "x", check=refuse):
             pass
     async with session.rig.reserved("lab", "tour"):
-        with pytest.raises(UsageError, match="runs already"):
+        with pytest.raises(UsageError, match="already running"):
             await Everything().run(session.rig)
     assert world.taken == before
     assert [row.title for row in session.event_log.epochs.rows()] == [row.title for row in marks]

@@ -14,6 +14,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.engine.outcome import DrivenLoad, Status
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
+from replexplorer.reports.conditions import conditions_of
 from tests.fakes.clock import cancelled_in_round, virtual
 from tests.fakes.world import CREATING_S, World
 from tests.known import known
@@ -247,6 +248,8 @@ async def test_the_second_session_is_a_viewer_until_the_driver_has_gone(world: W
 async def test_a_second_load_may_run_beside(world: World, tui: Session) -> None:
     async with world.attached("load", beside=True) as beside:
         await beside.drive(beside.driving.settings())
+        assert str(conditions_of(beside).other_driver).startswith("tui (pid ")
+        assert any("drives a load too" in event.text for event in beside.event_log.take_events())
         assert world.running_loads() == 2
 
 

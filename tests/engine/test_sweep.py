@@ -255,7 +255,7 @@ async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_giv
         assert [load.settings.clients for load in world.loads if load.running and load.settings] == [3]
         task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20,40"), told))
         await asyncio.sleep(4)
-        with pytest.raises(UsageError, match="a lab, a sweep or a drill runs already"):
+        with pytest.raises(UsageError, match="a lab, a sweep or a drill is already running"):
             await sweep(session, plan(session, "rtt=0,20"), told)
         async with world.attached("set") as other:
             for console in (session.console, other.console):

@@ -354,7 +354,7 @@ class FakeFacade(Console):
     def _refuse(self) -> None:
         """While an experiment runs, as a console must."""
         if self._running is not None:
-            raise ExperimentUnderWay(self._running, is_own=True)
+            raise ExperimentUnderWay(self._running, "end it first", is_own=True)
 
     async def nodes(self) -> tuple[NodeView, ...]:
         return self.in_full

@@ -85,7 +85,9 @@ async def test_a_signal_undoes_what_was_changed(live_stack: LiveStack, tmp_path:
     with shell.started("attach", TLS, "--allow-changes", "--json", "--set", "sync_binlog=9") as attach:
         attach.until_said("at Ctrl-C", within_s=60)
         assert await live_stack.value("db1", "SELECT @@GLOBAL.sync_binlog") == 9
-        assert "changes these servers" in shell.run("revert", code=4).stderr, "one that runs is left alone"
+        assert "is changing these servers" in shell.run("revert", code=4).stderr, (
+            "one that runs is left alone"
+        )
         attach.send_signal(signal.SIGHUP)
         assert attach.ends() == 128 + signal.SIGHUP
         changes = document(attach.printed())
@@ -165,7 +167,7 @@ async def test_a_stack_is_made_like_their_servers(live_stack: LiveStack, tmp_pat
             assert redo.sure in ("estimated", "measured", "not possible here"), (
                 "the same disk, at two moments"
             )
-            assert f"stack '{ours}' is there already" in shell.run(*words, code=2).stderr
+            assert f"stack '{ours}' already exists" in shell.run(*words, code=2).stderr
         finally:
             await cursor.execute("SET GLOBAL sync_binlog = 1")
             shell.run("down", "--stack", ours, "--yes")

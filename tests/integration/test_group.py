@@ -13,6 +13,7 @@ import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lab import REFUSED, RETRIED
+from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
 from replexplorer.engine.session import Session
@@ -21,7 +22,7 @@ from tests.integration.attaching import TLS, outsider
 from tests.integration.conftest import LiveStack, a_stack
 from tests.integration.groups import THREE, on_hot_rows, until_so
 from tests.integration.sessions import attached, connected, inject
-from tests.turning import turn
+from tests.turning import sweep, turn
 from tests.waiting import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("group")]
@@ -105,6 +106,13 @@ async def test_knobs_are_those_that_members_have(group: LiveStack) -> None:
             await inject(session, "applier_stop@db2")
         with pytest.raises(UsageError, match="elects"):
             await session.console.failover(None, 0.0)
+
+
+async def test_a_sweep_measures_a_group_which_its_majority_protects(group: LiveStack) -> None:
+    async with attached(group) as session:
+        grid = read_grid(("clients=1,2",), session.console.parse, lambda _: ())
+        swept = await sweep(session, Sweep(grid, 1.0, 1), lambda _: None)
+    assert [(run.why, run.protection) for run in swept.runs] == [(None, "protected")] * 2
 
 
 async def test_a_lone_commit_waits_for_the_nearest_majority_and_then_for_the_farthest_members_turn(

@@ -89,7 +89,7 @@ def test_a_defect_is_one_line_and_the_terminal_is_restored(tmp_path: Path) -> No
     assert SHOW_CURSOR in after, written[-1500:]
     err = after.decode().rpartition("\x1b[?")[2].partition("replexplorer: ")[2]
     log = tmp_path / "replexplorer" / "log"
-    assert err.startswith("the dashboard ended on a defect (ValueError: it broke here)")
+    assert err.startswith("the dashboard crashed because of a bug (ValueError: it broke here)")
     assert err.count("\n") == 1
     assert str(log) in err
     assert log.stat().st_mode & 0o777 == 0o600

@@ -120,7 +120,10 @@ async def test_the_nodes_are_listed_with_their_threads_lag_and_links(
 async def test_the_nodes_say_what_each_has_while_they_are_open(snapshot: SnapshotAssertion) -> None:
     """A set that is longer than a row goes on below; what another replica has too is said of it."""
     server, other = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "5d2f1e8c-71ca-11e1-9e33-c80aa9429562"
-    tick = altered(make_tick(1.0, replicas=2), db2={"diverged": "lacks 2 transactions of its own"})
+    tick = altered(
+        make_tick(1.0, replicas=2),
+        db2={"diverged": "it lacks 2 transactions of its own; cloning the source makes it a copy"},
+    )
     db1, db2, db3 = tick.nodes
     errant: dict[str, Any] = {"errant_gtids": f"{other}:1-2", "received_to": "binlog.000002:500"}
     async with bench(tick, size=(80, 24)) as app:

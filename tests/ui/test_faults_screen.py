@@ -64,7 +64,7 @@ def test_each_fault_stands_there_with_its_values_and_nodes_as_it_is_typed() -> N
 
 async def test_the_arrows_turn_a_row_s_value_and_node_and_enter_injects_it_or_says_why_not() -> None:
     facade = FakeFacade()
-    facade.failures["inject"] = ExperimentUnderWay(Experiment("lab", "tour", "cli", 1, "here"))
+    facade.failures["inject"] = ExperimentUnderWay(Experiment("lab", "tour", "cli", 1, "here"), "wait")
     facade.injected = (Injected(in_force(1, "power_cut", "db3", "torn"), ("binlog.000003 512 bytes",)),)
     async with bench(make_tick(1.0, replicas=2), size=(80, 24), facade=facade) as app:
         await opened(app, "power_cut=strict@db1")

@@ -77,7 +77,7 @@ async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
             "49 s   6 min",  # full mode with its repeats
             "teaches   With semi-sync one client commits once a round trip",
             "after     Aaron Brown: Performance of MySQL",
-            "failure   counted on MySQL 9.7.4: of a source that is lost",
+            "failure   counted on MySQL 9.7.4: if the source is lost",
         ):
             assert told in "\n".join([*app.shown, *app.whole])
         await app.press("down", "down")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,7 +79,7 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
         await shows(app, "And with 32 clients?", "1 less", "2 more")
         await app.press("a", "escape", "a", "2", "enter")
         given[0].turn.release()
-        await shows(app, "✖ wrong: given more, expected less, measured 11.50")
+        await shows(app, '✖ wrong: given "more", expected "less", measured 11.50')
         await app.press("B", "x", "B", "B")
         await shows(app, "a answer")
         await app.press("b")
@@ -102,3 +103,7 @@ def test_an_open_question_hides_what_would_answer_it(figure: str, hidden: str) -
     }
     assert {name for name, value in told.items() if value is None} == set(hidden.split())
     assert [each.after_tps for each in shown.epochs] == [619.0, None]
+    counted = make_tick(1.0)
+    counted = replace(counted, protection=replace(counted.protection, unprotected=7))
+    assert veiled(counted, f"{figure} / unprotected").protection.unprotected is None
+    assert veiled(counted, figure).protection.unprotected == 7

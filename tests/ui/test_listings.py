@@ -141,5 +141,5 @@ async def test_a_server_that_does_not_answer_is_said_and_asked_again() -> None:
 async def test_a_recording_has_none() -> None:
     async with playing() as player:
         await player.press("W")
-        await player.told("does not have what sessions waited for")
+        await player.told("does not include what sessions waited for")
         assert player.app.screen is player.dashboard

@@ -145,7 +145,7 @@ def test_a_caption_hides_nothing_and_is_in_large_letters_before_a_room() -> None
 
 def test_a_key_that_nothing_takes_ends_the_play() -> None:
     performance, _ = recorded(play("key L", "key escape", "key L", "key X"))
-    assert "line 4: `key X`: nothing took X" in str(performance.failure)
+    assert "line 4: `key X`: X does nothing here" in str(performance.failure)
 
 
 def test_a_paused_recording_lets_a_wait_pass_and_stays_where_it_is() -> None:

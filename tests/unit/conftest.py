@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,13 +19,13 @@ class Printed(NamedTuple):
     err: str
 
 
-Run = Callable[..., Printed]
-"""Runs these words of a command line."""
+Run = Callable[[str], Printed]
+"""Runs these words of a command line, as a shell takes them apart."""
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def ran(*words: str) -> Printed:
-        return Printed(main([*words]), *capsys.readouterr())
+    def ran(words: str) -> Printed:
+        return Printed(main(shlex.split(words)), *capsys.readouterr())
 
     return ran

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -13,28 +13,17 @@ from replexplorer.core.model.advice import Advised, GoalFigure, Verdict, advise,
 from replexplorer.formats.calibration import shipped_calibration
 from tests.amount import examples
 from tests.known import known, refused
+from tests.typed import typed
 
 SHIPPED = shipped_calibration()
 ONE = ("db2",)
 
 
-def values_of(*texts: str, replicas: tuple[str, ...] = ONE) -> dict[KnobName, Value]:
-    typed: dict[str, Value] = {}
-    for text in texts:
-        key, _, value = text.partition("=")
-        typed[key] = int(value) if value.isdigit() else value
-    return {**defaults(replicas), **{parse_name(key): value for key, value in typed.items()}}
-
-
 def advised(
-    goals: str,
-    *texts: str,
-    pinned: Iterable[str] = (),
-    replicas: tuple[str, ...] = ONE,
-    lacking: Iterable[str] = (),
+    goals: str, texts: str = "", *, pinned: str = "", replicas: tuple[str, ...] = ONE, lacking: str = ""
 ) -> Advised:
-    values = values_of(*texts, replicas=replicas)
-    fixed, missing = (tuple(map(parse_name, names)) for names in (pinned, lacking))
+    values = {**defaults(replicas), **typed(texts)}
+    fixed, missing = (tuple(map(parse_name, names.split())) for names in (pinned, lacking))
     return advise(read_goals(goals), values, fixed, replicas, SHIPPED.calibration, lacking=missing)
 
 
@@ -78,12 +67,12 @@ def test_what_is_no_goal_is_refused_in_one_line(snapshot: object) -> None:
 
 def test_a_goal_for_lag_is_judged_by_the_replica_that_falls_back_farthest() -> None:
     verdicts = {
-        texts: {each.verdict for each in advised("lag < 1s", *texts, replicas=("db2", "db3")).found}
-        for texts in ((), ("fsync_delay@db3=20",), ("workload=insert",))
+        texts: {each.verdict for each in advised("lag_s < 1s", texts, replicas=("db2", "db3")).found}
+        for texts in ("", "fsync_delay@db3=20", "workload=insert")
     }
-    assert Verdict.MEETS in verdicts[()]
-    assert verdicts["fsync_delay@db3=20",] == set()
-    assert verdicts["workload=insert",] == {Verdict.MAY}, "its lag is not known"
+    assert Verdict.MEETS in verdicts[""]
+    assert verdicts["fsync_delay@db3=20"] == set()
+    assert verdicts["workload=insert"] == {Verdict.MAY}, "its lag is not known"
 
 
 def test_no_loss_with_the_source_takes_semi_sync_and_a_power_cut_takes_fsyncs() -> None:
@@ -100,27 +89,22 @@ def test_no_loss_with_the_source_takes_semi_sync_and_a_power_cut_takes_fsyncs() 
 
 
 def test_what_a_server_lacks_is_neither_chosen_nor_advised() -> None:
-    lacking = ("semi_sync_replicas", "wait_point")
-    found = advised("rpo = 0", "rtt@db2=10", "rtt@db3=10", replicas=("db2", "db3"), lacking=lacking)
+    lacking = "semi_sync_replicas wait_point"
+    found = advised("rpo = 0", "rtt@db2=10 rtt@db3=10", replicas=("db2", "db3"), lacking=lacking)
     assert found.found
-    assert all(set(lacking).isdisjoint(settings_of(each.settings)) for each in found.found)
+    assert all(set(lacking.split()).isdisjoint(settings_of(each.settings)) for each in found.found)
     assert found.looked_at < advised("rpo = 0", "rtt@db2=10", replicas=("db2", "db3")).looked_at
 
 
 def test_the_cheapest_gives_up_least_and_says_what() -> None:
     first, *_ = advised("rpo = 0", "rtt@db2=10").found
-    assert settings_of(first.settings) == {
-        "semi_sync": "on",
-        "sync_binlog": 1,
-        "innodb_flush_log_at_trx_commit": 1,
-        "wait_point": "after_sync",
-        "semi_sync_replicas": 1,
-    }
+    cheapest = "semi_sync=on sync_binlog=1 innodb_flush_log_at_trx_commit=1 wait_point=after_sync"
+    assert first.settings == typed(f"{cheapest} semi_sync_replicas=1")
     assert first.gives_up == (
         "with no replica answering, commits wait 10 s, then continue unprotected",
         "a commit waits 10.0 ms for the link",
     )
-    two = advised("rpo = 0", "rtt@db2=10", "rtt@db3=10", replicas=("db2", "db3")).found
+    two = advised("rpo = 0", "rtt@db2=10 rtt@db3=10", replicas=("db2", "db3")).found
     assert two[0].settings[parse_name("semi_sync_replicas")] == 2
 
 
@@ -135,8 +119,8 @@ def test_without_a_replica_whose_link_is_whole_semi_sync_is_no_choice() -> None:
 )
 def test_the_model_s_error_decides_what_meets(bound_ms: float, verdict: Verdict) -> None:
     """32 clients across 85 ms: the model says 98 to 112 ms by wait point, and is off by up to a third."""
-    pinned = ["semi_sync", "sync_binlog", "innodb_flush_log_at_trx_commit"]
-    answer = advised(f"mean < {bound_ms}ms", "rtt@db2=85", "clients=32", "semi_sync=on", pinned=pinned)
+    pinned = "semi_sync sync_binlog innodb_flush_log_at_trx_commit"
+    answer = advised(f"mean < {bound_ms}ms", "rtt@db2=85 clients=32 semi_sync=on", pinned=pinned)
     advice = known(answer.found[0] if answer.found else answer.closest)
     mean = advice.figures[GoalFigure.MEAN]
     assert mean.low < mean.value < mean.high
@@ -146,12 +130,12 @@ def test_the_model_s_error_decides_what_meets(bound_ms: float, verdict: Verdict)
 @settings(max_examples=examples(0.1))
 @given(bound=st.floats(0.5, 500), rtt=st.sampled_from([0, 2, 10, 85]), clients=st.sampled_from([1, 8, 64]))
 def test_a_looser_goal_is_met_by_all_that_met_the_stricter_one(bound: float, rtt: int, clients: int) -> None:
-    texts = (f"rtt@db2={rtt}", f"clients={clients}")
+    texts = f"rtt@db2={rtt} clients={clients}"
 
     def met(goal: str) -> list[dict[str, Value]]:
-        return [settings_of(a.settings) for a in advised(goal, *texts).found if a.verdict is Verdict.MEETS]
+        return [settings_of(a.settings) for a in advised(goal, texts).found if a.verdict is Verdict.MEETS]
 
     strict, loose = met(f"mean < {bound:.3f}ms"), met(f"mean < {2 * bound:.3f}ms")
     assert all(each in loose for each in strict)
-    prices = [a.price for a in advised("tps > 0", *texts).found if a.verdict is Verdict.MEETS]
+    prices = [a.price for a in advised("tps > 0", texts).found if a.verdict is Verdict.MEETS]
     assert prices == sorted(prices)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.fault import KINDS, Fault, FaultKind, begun_words
-from replexplorer.core.history.caption import MOST_CHARACTERS, Matters, caption, headline
+from replexplorer.core.history.caption import MOST_CHARACTERS, caption, headline
 from replexplorer.core.knobs.names import BY_KEY, KnobName, Value, parse_value
 from replexplorer.core.server.exposure import Unknown
 from replexplorer.core.server.protection import ProtectionState
@@ -134,15 +134,15 @@ def test_what_is_not_known_is_no_change() -> None:
     assert caption(now, replace(now, knobs={})) == ""
 
 
-def test_the_number_that_matters() -> None:
+def test_the_number_that_matters(snapshot: object) -> None:
     blocked, degraded = tick(BLOCKED), tick(DEGRADED)
     waits = replace(blocked.protection, since_s=12.0, oldest_wait_s=9.5)
     unknown = replace(EXPOSED, source_lost=Unknown("nobody counted"))
-    for moment, tps, said in (
-        (tick(ON), 528.0, (Matters.TPS, 528.0, "commits a second")),
-        (tick(ON), None, (Matters.TPS, None, "commits a second")),
-        (replace(blocked, at_s=20.0, protection=waits), 0.0, (Matters.WAIT, 9.5, "seconds without a commit")),
-        (degraded, 900.0, (Matters.AT_RISK, 8, "commits lost if db1 were lost")),
-        (replace(degraded, exposure=unknown), 900.0, (Matters.TPS, 900.0, "commits a second")),
-    ):
-        assert headline(moment, tps) == said
+    moments: dict[str, tuple[Tick, float | None]] = {
+        "protected": (tick(ON), 528.0),
+        "TPS unknown": (tick(ON), None),
+        "blocked": (replace(blocked, at_s=20.0, protection=waits), 0.0),
+        "degraded": (degraded, 900.0),
+        "nobody counts what is at risk": (replace(degraded, exposure=unknown), 900.0),
+    }
+    assert {case: headline(*moment) for case, moment in moments.items()} == snapshot

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from replexplorer.adapters.docker.hosts import stacks
 from replexplorer.core.errors import UsageError
+from replexplorer.formats.paths import shipped_tour
 from tests.unit.conftest import Run
 
 MISTAKES = """\
@@ -19,10 +21,18 @@ set
 set rt=5
 set workload=~nobody-of-that-name/mine.sql
 predict rt=5
+predict clients=0
+predict rtt=10,,85
+predict replica_preserve_commit_order=off
+predict binlog_row_image=minimal
 load --dur 5
 load --duration 0
 load --duration nan
 load --clients 0
+load --processes 0
+load --processes 65
+load --processes -1
+load --processes two
 load rtt=5
 load --share-lod
 load --clients -1
@@ -42,6 +52,8 @@ fault inject kil
 fault inject kill=3
 fault inject flap=0/0@db2
 fault clear bogus@db1
+session replay tour
+watch
 sweep rt=0,10
 sweep rtt=0,99999
 sweep rtt
@@ -85,6 +97,28 @@ attach db --replica http://x
 
 
 IN_WORDS = """\
+\x1b[31mx
+lab run ./\x1b[31m.toml
+predict rtt=\x1b[31m
+export \x1b]0;title\x07 --format md
+--config /no/\x1b[31m config
+export TMP/own.rxs --format md --output TMP/own.rxs
+export TMP/own.rxs --format md --output TMP/link.md
+play TMP/walk.play --over TMP/own.rxs --cast TMP/own.rxs
+status --jsn
+failover --too db2
+lab run tour --quik
+set rtt=1 --forse
+--stak x status
+lab --stak=x run tour
+down --yes now
+up --stack far --on db1
+up --stack far --on db1=unix:///a/sock --replicas 1
+up --stack far --on db1=nowhere --on db2=unix:///b/sock
+up --stack far --on db1=ssh://far --on db2=unix:///b/sock
+up --stack far --on db1=ftp://far --on db2=unix:///b/sock
+up --stack far --on db1=unix:///a/sock --on db2=unix:///b/sock
+workload capture mysql://ada@127.0.0.1:1 --for 1s
 --stack mine
 --stack ../etc config
 config --config TMP/none.toml
@@ -118,22 +152,28 @@ serve --host 0.0.0.0 --password-file TMP/loose
 --view status
 --view
 """
-"""Of verbs that print no document, or of what is refused before anybody looks for `--json`."""
+"""Of verbs that print no document, of what is refused before anybody looks for `--json`, or is not there."""
 
 
 def test_wrong_words_need_no_stack(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, snapshot: object
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # nothing was recorded here
+    monkeypatch.setenv("MYSQL_PWD", "x")
     loose = tmp_path / "loose"
     loose.write_text("secret of the file")
     os.chmod(loose, 0o644)
+    session, tour = tmp_path / "own.rxs", shipped_tour().read_bytes()
+    session.write_bytes(tour)
+    (tmp_path / "link.md").symlink_to(session)
+    (tmp_path / "walk.play").write_text("wait 1s")
     told = {}
     for words in MISTAKES.splitlines():
-        code, out, told[words] = run("--stack", "never-was", *words.split(), "--json")
+        code, out, told[words] = run(f"--stack never-was {words} --json")
         assert (code, json.loads(out)["error"]["code"]) == (UsageError.exit_code, "usage"), words
     for words in IN_WORDS.splitlines():
-        code, out, err = run(*words.replace("TMP", str(tmp_path)).split())
-        assert (code, out) == (UsageError.exit_code, ""), words
-        told[words] = err.replace(str(tmp_path), "TMP")
+        code, out, err = run(words.replace("TMP", str(tmp_path)))
+        assert out == "", words
+        told[words] = f"{code}: {err.replace(str(tmp_path), 'TMP')}"
     assert {words: err.splitlines() for words, err in told.items()} == snapshot
+    assert (stacks(), session.read_bytes() == tour) == ([], True)

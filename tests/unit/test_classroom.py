@@ -78,14 +78,14 @@ def test_what_is_wrong_is_one_line_before_anything_runs(
 ) -> None:
     told = {}
     for words in MISTAKES.splitlines():
-        code, out, err = run("classroom", *words.split())
+        code, out, err = run(f"classroom {words}")
         told[words] = (code, out, err.splitlines())
     assert told == snapshot
 
 
 def test_down_of_no_class_is_done(stacks: list[str], run: Run) -> None:
     stacks.append("classical")
-    printed = run("classroom", "down", "--json")
+    printed = run("classroom down --json")
     assert (printed.code, json.loads(printed.out)["students"]) == (0, [])
 
 
@@ -93,7 +93,7 @@ def test_each_student_s_stack_is_asked_for_with_the_limits(
     stacks: list[str], ran: list[tuple[str, list[str]]], run: Run
 ) -> None:
     words = "classroom up --students 3 --flavor mariadb --cpus 0.5 --memory 768 --at-once 1"
-    code, out, err = run(*words.split())
+    code, out, err = run(words)
     assert code == 4
     up = ["up", "--cpus", "0.5", "--memory", "768", "--json", "--flavor", "mariadb"]
     assert ran == [(f"student{number}", up) for number in (1, 2, 3)]
@@ -108,7 +108,7 @@ def test_a_verb_is_for_all_whose_stack_is_of_the_class(
     stacks: list[str], ran: list[tuple[str, list[str]]], run: Run
 ) -> None:
     stacks += ["class-student10", "class-student2", "classes-student1", "default"]
-    printed = run("classroom", "each", "get", "rtt", "--json")
+    printed = run("classroom each get rtt --json")
     assert printed.code == 4
     document = json.loads(printed.out)
     assert [(each["student"], each["answer"]) for each in document["students"]] == [
@@ -123,7 +123,7 @@ def test_passwords_go_with_the_class(stacks: list[str], ran: list[tuple[str, lis
     directory = paths.class_directory("class")
     directory.mkdir(parents=True)
     (directory / "anna.password").write_text("x")
-    assert run("classroom", "down", "--yes").code == 0
+    assert run("classroom down --yes").code == 0
     assert ran == [("anna", ["down", "--yes"])]
     assert not directory.exists()
 
@@ -150,7 +150,7 @@ def test_a_look_shows_each_stack_and_lesson_and_who_is_away(
     answered = Answered("local", "how many?", "TPS", 12.0, 11.6, 11.5, True)
     state = LessonState("lag", "Lag", 30, time.time() - 125, 2, 8, "workers", "", False, "", (answered,))
     keep_record(paths.lesson_state("class-student1"), {**plain(state), "pid": os.getpid()})
-    code, out, _ = run("classroom", "status")
+    code, out, _ = run("classroom status")
     assert code == 4
     rows = [re.split(r" {2,}", row) for row in out.splitlines()]
     lesson = ["lag 2/8 workers, 2 of 30 min", "local 12 TPS, right"]

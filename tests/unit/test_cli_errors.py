@@ -21,7 +21,7 @@ from replexplorer.core.errors import (
     StackUnavailable,
     UsageError,
 )
-from replexplorer.core.text import command, with_stack
+from replexplorer.core.text import with_stack
 from tests.unit.conftest import Run
 from tests.unit.test_question import Screen
 
@@ -56,12 +56,12 @@ def test_an_error_is_one_line_and_one_document(
     monkeypatch: pytest.MonkeyPatch, run: Run, error: BaseException, snapshot: object
 ) -> None:
     failing(monkeypatch, error)
-    assert (run("config"), run("config", "--json")) == snapshot
+    assert (run("config"), run("config --json")) == snapshot
 
 
 def test_a_traceback_is_only_for_those_who_ask(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     failing(monkeypatch, RuntimeError("inside"))
-    asked = run("config", "-v")
+    asked = run("config -v")
     monkeypatch.setenv("REPLEXPLORER_DEBUG", "1")
     for code, _, err in (asked, run("config")):
         assert code == 1
@@ -85,7 +85,7 @@ def test_a_stdout_that_takes_nothing_is_one_line(
 ) -> None:
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        ended, _, err = run(*words.split())
+        ended, _, err = run(words)
         assert ended == code
         with suppress(OSError):
             full.close()
@@ -142,7 +142,7 @@ def test_a_signal_ends_a_verb_after_it_has_cleaned_up(
 
     try:
         monkeypatch.setattr(machine, "config", lambda call: verb())
-        code, out, _ = run("config", "--json")
+        code, out, _ = run("config --json")
     finally:
         signal.signal(number, before)
     assert (code, cleaned) == (128 + number, [True])
@@ -179,26 +179,17 @@ def test_narration_survives_a_closed_stderr() -> None:
     "words", ["schema", "themes --json", "keys --json", "config --json", "scene list --json"]
 )
 def test_a_document_is_all_that_stdout_gets(words: str, run: Run) -> None:
-    code, out, _ = run(*words.split())
+    code, out, _ = run(words)
     assert code == 0
     assert json.loads(out)
 
 
 @pytest.mark.parametrize("verb", ["lab", "drill"])
 def test_a_list_that_is_piped_fits_80_columns(verb: str, run: Run) -> None:
-    code, out, _ = run(verb, "list")
+    code, out, _ = run(f"{verb} list")
     lines = out.splitlines()
     assert (code, max(map(len, lines)) <= 80) == (0, True)
     assert len(lines) > 10
-
-
-def test_a_server_that_is_not_there_is_unreachable_by_its_address(
-    monkeypatch: pytest.MonkeyPatch, run: Run
-) -> None:
-    monkeypatch.setenv("MYSQL_PWD", "x")
-    code, _, err = run("workload", "capture", "mysql://ada@127.0.0.1:1", "--for", "1s")
-    assert code == 4
-    assert err.startswith("replexplorer: no MySQL server answers at 127.0.0.1:1")
 
 
 # -- commands to type in a remedy address the stack that it is about
@@ -216,11 +207,6 @@ run `replexplorer doctor` for details
 def test_a_remedy_names_the_stack_where_it_is_not_the_default(snapshot: object) -> None:
     assert with_stack(HINTS, "default") == HINTS
     assert [with_stack(text, "demo") for text in HINTS.splitlines()] == snapshot
-
-
-def test_a_command_is_written_as_it_is_typed() -> None:
-    assert command("down", "default") == "`replexplorer down`"
-    assert command("set", "demo", "partition=none") == "`replexplorer set partition=none --stack demo`"
 
 
 def test_an_error_of_a_verb_addresses_its_stack_for_people_and_for_scripts() -> None:

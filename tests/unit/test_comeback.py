@@ -22,7 +22,9 @@ from replexplorer.core.server.gtid import gtid_count
 
 A, B = "u", "v"
 """Servers, as their GTIDs name them."""
-WHOLE, BROKEN, DIVERGED = Replication.WHOLE, Replication.BROKEN, Replication.DIVERGED
+WHOLE, DIVERGED = Replication.WHOLE, Replication.DIVERGED
+NONE = ((0, 0), WHOLE)
+"""No row is gone."""
 
 
 def back(
@@ -68,28 +70,27 @@ def test_a_source_that_committed_until_it_ended_may_have_lost_more_than_was_seen
     assert not back(whole, {"db2": whole}, first=whole).words("demo")
 
 
-@pytest.mark.parametrize("answered", [f"{A}:1-105", f"{A}:1-97", f"{A}:1-95", f"{B}:1-500"])
-def test_what_clients_were_answered_is_counted_exactly(answered: str, snapshot: object) -> None:
-    others, first = {"db2": f"{A}:1-98"}, f"{A}:1-95"
-    assert back(f"{A}:1-95", others, answered=answered, first=first).words("demo") == snapshot
-    whole = back(f"{A}:1-105", others, answered=answered, first=first)
-    assert bool(whole.words("demo")) is not answered.startswith(A)
+def test_what_clients_were_answered_is_counted_exactly(snapshot: object) -> None:
+    others, first, told = {"db2": f"{A}:1-98"}, f"{A}:1-95", {}
+    for answered in (f"{A}:1-105", f"{A}:1-97", f"{A}:1-95", f"{B}:1-500"):
+        told[answered] = back(f"{A}:1-95", others, answered=answered, first=first).words("demo")
+        whole = back(f"{A}:1-105", others, answered=answered, first=first)
+        assert bool(whole.words("demo")) is not answered.startswith(A)
+    assert told == snapshot
 
 
-@pytest.mark.parametrize("answered", ["", "0-1:7, 0-1:97-103"])
-def test_of_mariadb_the_sets_say_what_the_binlog_lost_and_nothing_of_the_rows(answered: str) -> None:
+def test_of_mariadb_the_sets_say_what_the_binlog_lost_and_nothing_of_the_rows() -> None:
     """Measured: 5,614 transactions were in no binlog any more, and 91 rows were gone."""
     had = Had({"db1": "0-1:1-100"}, "", loses_rows=True)
-    found = compare(
-        "db1", None, had, {"db2": "0-1:1-98"}, "0-1:1-95", "", answered, is_source=True, rows_apart=True
-    )
-    told = " (7 acknowledged)" if answered else ""
-    lost = 8 if answered else 5
-    assert found.losses == (
-        f"the binlog of db1 lost {lost} transactions, 3 of them only on db2{told}",
-        "how many of their rows db1 lost is not known: MariaDB keeps no GTID with its rows",
-    )
-    assert (found.rows, found.after) == (None, DIVERGED)
+    for answered, lost, told in (("", 5, ""), ("0-1:7, 0-1:97-103", 8, " (7 acknowledged)")):
+        found = compare(
+            "db1", None, had, {"db2": "0-1:1-98"}, "0-1:1-95", "", answered, is_source=True, rows_apart=True
+        )
+        assert found.losses == (
+            f"the binlog of db1 lost {lost} transactions, 3 of them only on db2{told}",
+            "how many of their rows db1 lost is not known: MariaDB keeps no GTID with its rows",
+        )
+        assert (found.rows, found.after) == (None, DIVERGED)
 
 
 def test_what_the_binlog_lost_is_not_known_where_it_was_not_asked() -> None:
@@ -98,24 +99,19 @@ def test_what_the_binlog_lost_is_not_known_where_it_was_not_asked() -> None:
     assert found.after is WHOLE
 
 
-@pytest.mark.parametrize(
-    ("loses", "purged", "rows", "after"),
-    [(True, "", None, DIVERGED), (False, "", (0, 0), WHOLE), (True, f"{A}:1-100", (0, 0), WHOLE)],
-)
-def test_rows_can_be_gone_though_their_gtids_are_there(
-    loses: bool, purged: str, rows: tuple[int, int] | None, after: Replication
-) -> None:
+def test_rows_can_be_gone_though_their_gtids_are_there() -> None:
     """Not where InnoDB had more than the binlog: it keeps rows and GTIDs together."""
-    found = back(f"{A}:1-100", {"db2": f"{A}:1-100"}, purged, loses_rows=loses)
-    assert (found.rows, found.after) == (rows, after)
+    whole = f"{A}:1-100"
+    for loses, purged, gone in ((True, "", (None, DIVERGED)), (False, "", NONE), (True, whole, NONE)):
+        found = back(whole, {"db2": whole}, purged, loses_rows=loses)
+        assert (found.rows, found.after) == gone
 
 
-@pytest.mark.parametrize(
-    ("fault", "flush", "loses"),
-    [("kill", 0, True), ("kill", 2, False), ("power_cut", 2, True), ("power_cut", 1, False)],
-)
-def test_which_settings_lose_redo_of_what_was_acknowledged(fault: str, flush: int, loses: bool) -> None:
-    assert loses_rows(fault, {"innodb_flush_log_at_trx_commit": flush}) is loses
+def test_which_settings_lose_redo_of_what_was_acknowledged() -> None:
+    loses = {("kill", 0): True, ("kill", 2): False, ("power_cut", 2): True, ("power_cut", 1): False}
+    assert loses == {
+        (fault, flush): loses_rows(fault, {"innodb_flush_log_at_trx_commit": flush}) for fault, flush in loses
+    }
 
 
 def test_a_replica_that_comes_back_gets_what_it_lost_from_its_source() -> None:
@@ -135,22 +131,24 @@ def test_bytes_of_binlogs_are_added_up() -> None:
 # -- which settings make a commit wait for its fsyncs: the meter, the model and the drills ask the same
 
 
-@pytest.mark.parametrize(
-    ("sync_binlog", "flush", "fsyncs", "both"),
-    [
-        (1, 1, 1, True),
-        (1, 3, 2, True),
-        (1, 2, 0, False),
-        (1, 0, 0, False),
-        (0, 3, 2, False),
-        (100, 1, 1, False),
-        (None, 1, 1, False),
-        (1, None, 0, False),
-    ],
-)
-def test_fsyncs_that_a_commit_waits_for_and_one_that_waits_for_both_is_strict(
-    sync_binlog: int | None, flush: int | None, fsyncs: int, both: bool
-) -> None:
+FSYNCS = """\
+1   1 1 both
+1   3 2 both
+1   2 0
+1   0 0
+0   3 2
+100 1 1
+?   1 1
+1   ? 0
+"""
+"""sync_binlog, the flush at a commit, fsyncs of the redo log, and whether a commit waits for both logs."""
+
+
+@pytest.mark.parametrize("line", FSYNCS.splitlines())
+def test_fsyncs_that_a_commit_waits_for_and_one_that_waits_for_both_is_strict(line: str) -> None:
+    *settings, fsyncs = (None if each == "?" else int(each) for each in line.split()[:3])
+    sync_binlog, flush = settings
+    both = line.endswith("both")
     assert redo_fsyncs(flush) == fsyncs
     assert waits_for_both(sync_binlog, flush) is both
     assert LogState(0, 0, 0, flush, sync_binlog).is_strict is both

@@ -72,13 +72,12 @@ stack = 2026-01-01
 [workload.table_size]
 [nothing]
 replicas = nan"""
-WRONG_VARIABLES = {
-    "GLYPHS": "hieroglyphs",
-    "REPLICAS": "many",
-    "WORKLOAD_PROCESSES": "-1",
-    "ATTACH_ALLOWED": "[",
-    "HOSTS": '{"dbx": "unix:///x"}',
-}
+WRONG_VARIABLES = """\
+GLYPHS hieroglyphs
+REPLICAS many
+WORKLOAD_PROCESSES -1
+ATTACH_ALLOWED [
+HOSTS {"dbx": "unix:///x"}"""
 
 
 def test_a_mistake_is_one_line_with_its_file_or_variable_and_its_key(
@@ -89,7 +88,8 @@ def test_a_mistake_is_one_line_with_its_file_or_variable_and_its_key(
         file.write_text(text)
         told[text] = refused(load_configuration, file).replace(str(file), "FILE")
     file.write_text("")
-    for name, value in WRONG_VARIABLES.items():
+    for line in WRONG_VARIABLES.splitlines():
+        name, value = line.split(maxsplit=1)
         with monkeypatch.context() as patched:
             patched.setenv(f"REPLEXPLORER_{name}", value)
             told[name] = refused(load_configuration, file)

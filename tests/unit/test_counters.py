@@ -58,9 +58,8 @@ def test_what_is_unknown_stays_so_and_a_counter_that_fell_is_unknown() -> None:
     assert (idle.tps, idle.ack_wait_ms) == (0.0, None)
 
 
-@pytest.mark.parametrize(
-    ("later", "anew"),
-    [
+def test_a_restart_ends_the_comparison() -> None:
+    for later, anew in (
         (after(), False),
         (after(uptime_s=101), False),
         (after(uuid="b"), True),
@@ -68,11 +67,9 @@ def test_what_is_unknown_stays_so_and_a_counter_that_fell_is_unknown() -> None:
         (after(seconds=300.0, uptime_s=150), True),
         (after(seconds=300.0, uptime_s=398), False),
         (after(uptime_s=None), False),
-    ],
-)
-def test_a_restart_ends_the_comparison(later: Sample, anew: bool) -> None:
-    assert restarted(BEFORE, later) is anew
-    assert (rates(BEFORE, later) is None) is anew
+    ):
+        assert restarted(BEFORE, later) is anew, later
+        assert (rates(BEFORE, later) is None) is anew
     assert rates(BEFORE, after(seconds=0.0)) is None
 
 
@@ -106,19 +103,17 @@ def test_growth_is_the_difference_and_an_account_begins_with_nothing() -> None:
     assert found.total(Source.STATEMENT).mean_ms is None
 
 
-@pytest.mark.parametrize(
-    ("seconds", "after"),
-    [(2.0, Total(4, 100)), (2.0, Total(6, 9)), (0.0, Total(6, 20)), (-1.0, Total(6, 20))],
-)
-def test_a_counter_that_fell_or_no_time_says_nothing(seconds: float, after: Total) -> None:
+def test_a_counter_that_fell_or_no_time_says_nothing() -> None:
     before = CommitSample(1.0, {Source.ACK: Total(5, 10)})
-    assert growth(before, CommitSample(1.0 + seconds, {Source.ACK: after})) is None
+    for at_s, total in ((3.0, Total(4, 100)), (3.0, Total(6, 9)), (1.0, Total(6, 20)), (0.0, Total(6, 20))):
+        assert growth(before, CommitSample(at_s, {Source.ACK: total})) is None
 
 
 # -- what a commit costs: counters of two moments over the commits between them
 
 
 BINLOG = (("binlog.000001", 5_000),)
+Listed = tuple[tuple[str, int], ...] | None
 COST = CommitCost("db1", 100, {"db1": 800.4, "db2": None}, 1_200.0, 480.0, {"db2": 505.0})
 
 
@@ -150,66 +145,51 @@ def test_each_counter_s_growth_is_divided_by_the_commits() -> None:
     assert (cost.redo_bytes, cost.binlog_bytes, cost.sent_bytes) == (1_000, 300, {"db2": 310})
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
-        None,
-        sample(None, 70),
-        sample(100, 70),
-        sample(300, 2),
-        sample(300, 70, source="db2"),
-    ],
-    ids=["no answer", "no count", "no commit", "restarted", "another source"],
-)
-def test_without_commits_of_one_server_or_beside_reads_nothing_is_known(after: CostSample | None) -> None:
-    assert cost_of(sample(100), after) is None
+def test_without_commits_of_one_server_or_beside_reads_nothing_is_known() -> None:
+    cases = {
+        "no answer": None,
+        "no count": sample(None, 70),
+        "no commit": sample(100, 70),
+        "restarted": sample(300, 2),
+        "another source": sample(300, 70, source="db2"),
+    }
+    assert {case: cost_of(sample(100), after) for case, after in cases.items()} == dict.fromkeys(cases)
     assert cost_of(None, sample(300)) is None
     # 200 heartbeats beside 50,000 SELECTs: the CPU is the SELECTs'.
     assert cost_of(sample(100), sample(300, 70), acknowledged=50_000) is None
 
 
-@pytest.mark.parametrize(
-    ("changed", "unknown"),
-    [
-        ({"redo_bytes": None}, {"redo"}),
-        ({"redo_bytes": 5}, {"redo"}),
-        ({"binlogs": None}, {"binlog"}),
-        ({"cpu": {}}, {"db1 CPU", "db2 CPU"}),
-        ({"cpu": {"db1": CpuUsed("a", 9.0), "db2": CpuUsed("started again", 9.0)}}, {"db2 CPU"}),
-        ({"streams": {"db2": None}}, {"db2 sent"}),
-        ({"streams": {"db2": Sent("", 8, 99_999_999)}}, {"db2 sent"}),
-        ({"streams": {"db2": Sent("", 7, 1)}}, {"db2 sent"}),
-    ],
-)
-def test_what_is_not_counted_is_unknown_and_never_0(changed: Mapping[str, object], unknown: set[str]) -> None:
-    cost = known(cost_of(sample(100), sample(300, 70, **changed)))
-    figures = {
-        "redo": cost.redo_bytes,
-        "binlog": cost.binlog_bytes,
-        **{f"{name} CPU": value for name, value in cost.cpu_us.items()},
-        **{f"{name} sent": value for name, value in cost.sent_bytes.items()},
-    }
-    assert {name for name, value in figures.items() if value is None} == unknown
-    assert 0 not in figures.values()
+UNCOUNTED: list[Mapping[str, object]] = [
+    {"redo_bytes": None},
+    {"redo_bytes": 5},
+    {"binlogs": None},
+    {"cpu": {}},
+    {"cpu": {"db1": CpuUsed("a", 9.0), "db2": CpuUsed("started again", 9.0)}},
+    {"streams": {"db2": None}},
+    {"streams": {"db2": Sent("", 8, 99_999_999)}},
+    {"streams": {"db2": Sent("", 7, 1)}},
+]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "growth"),
-    [
-        (BINLOG, (("binlog.000001", 5_400),), 400),
-        (BINLOG, (("binlog.000001", 9_000), ("binlog.000002", 700)), 4_700),
-        ((("binlog.000000", 1), *BINLOG), (("binlog.000001", 5_400),), 400),
-        (BINLOG, (("binlog.000002", 700),), None),
-        (BINLOG, (("binlog.000001", 100),), None),
-        (None, BINLOG, None),
-        (BINLOG, (), None),
-    ],
-    ids=["one file", "rotated", "an older one purged", "purged", "reset", "unknown before", "none after"],
-)
-def test_binlogs_grow_over_rotations_and_purges(
-    before: tuple[tuple[str, int], ...] | None, after: tuple[tuple[str, int], ...], growth: int | None
-) -> None:
-    assert binlog_growth(before, after) == growth
+def test_what_is_not_counted_is_unknown_and_never_0(snapshot: object) -> None:
+    found = [(changed, cost_of(sample(100), sample(300, 70, **changed))) for changed in UNCOUNTED]
+    assert found == snapshot
+
+
+GROWN: dict[str, tuple[Listed, Listed, int | None]] = {
+    "one file": (BINLOG, (("binlog.000001", 5_400),), 400),
+    "rotated": (BINLOG, (("binlog.000001", 9_000), ("binlog.000002", 700)), 4_700),
+    "an older one purged": ((("binlog.000000", 1), *BINLOG), (("binlog.000001", 5_400),), 400),
+    "purged": (BINLOG, (("binlog.000002", 700),), None),
+    "reset": (BINLOG, (("binlog.000001", 100),), None),
+    "unknown before": (None, BINLOG, None),
+    "none after": (BINLOG, (), None),
+}
+
+
+def test_binlogs_grow_over_rotations_and_purges() -> None:
+    for case, (before, after, grown) in GROWN.items():
+        assert binlog_growth(before, after) == grown, case
 
 
 def test_how_fast_binlogs_grow_takes_two_looks() -> None:

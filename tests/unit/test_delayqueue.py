@@ -169,17 +169,6 @@ def test_packets_leave_in_order_only_those_of_a_cut_are_lost_and_none_is_early_o
             assert held.release(due_ns, most) == [(packet[0], packet[4]) for packet in together]
 
 
-def test_a_lifted_bandwidth_lets_the_backlog_go_at_once(held: Held) -> None:
-    held.reshape(0, 10, bandwidth_bps=1000)
-    for _ in range(50):
-        held.came(0)
-    assert held.release(10**9 // 2) == []
-    held.reshape(10**9 // 2, 10)
-    assert [number for number, _ in held.release(10**9 // 2)] == list(range(1, 51))
-    held.came(10**9 // 2 + 1)
-    assert held.next().leaves_ns == 10**9 // 2 + 11
-
-
 def test_the_narrowest_link_keeps_a_packet_for_an_hour_at_most(held: Held) -> None:
     hour_ns = 3600 * 10**9
     held.reshape(0, 50, bandwidth_bps=1)

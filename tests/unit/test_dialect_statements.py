@@ -22,7 +22,16 @@ from replexplorer.core.dialect.mariadb import Galera, MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import from_server, literal
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, Backing, Kind, Knob, Value, find
+from replexplorer.core.knobs.names import (
+    BY_KEY,
+    CATALOGUE,
+    Backing,
+    Kind,
+    Knob,
+    Value,
+    describe_range,
+    find,
+)
 from replexplorer.core.system import ASYNC, GALERA, GROUP
 from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, MYSQL_9, MYSQL_57, mysql_9, rows
 from tests.known import refused
@@ -40,9 +49,9 @@ BARE = MySql.of({name: text for name, text in MYSQL_9.items() if not name.starts
 ADDRESS = SourceAddress("10.9.0.2", "replication", "it's")
 
 
-@pytest.mark.parametrize(
-    ("variables", "dialect"),
-    [
+def test_a_server_s_dialect_follows_from_its_variables() -> None:
+    bare = {name: value for name, value in GROUP_9.items() if "group_replication" not in name}
+    for variables, dialect in (
         (MYSQL_9, MySql),
         (MYSQL_57, MySql),
         ({**MYSQL_9, "version_comment": "Percona Server"}, MySql),
@@ -50,13 +59,9 @@ ADDRESS = SourceAddress("10.9.0.2", "replication", "it's")
         ({**GALERA_11, "wsrep_on": "OFF"}, MariaDb),
         (GALERA_11, Galera),
         (GROUP_9, GroupMySql),
-        ({name: value for name, value in GROUP_9.items() if "group_replication" not in name}, MySql),
-    ],
-)
-def test_a_server_s_dialect_follows_from_its_variables(
-    variables: Mapping[str, str], dialect: type[Dialect]
-) -> None:
-    assert type(dialect_of(variables)) is dialect
+        (bare, MySql),
+    ):
+        assert type(dialect_of(variables)) is dialect
 
 
 def test_the_first_question_is_for_every_name_of_every_knob() -> None:
@@ -113,25 +118,27 @@ def test_a_server_without_the_plugins_is_asked_nothing_of_semi_sync() -> None:
     assert BARE.register == ()
 
 
-@pytest.mark.parametrize(("server", "word"), [(NEW, "replica"), (OLD, "slave"), (MARIA, "slave")])
-def test_threads_are_asked_for_in_a_servers_own_word(server: MySql, word: str) -> None:
-    statements = (
-        server.threads.statement, server.start_threads, server.stop_threads, server.start_io,
-        server.stop_io, server.start_applier, server.stop_applier, *server.follow_nobody,
-    )  # fmt: skip
-    assert {statement.split()[1] for statement in statements} == {word.upper()}
-    assert server.register == (f"SET GLOBAL rpl_semi_sync_{word}_enabled = ON",)
+def test_threads_are_asked_for_in_a_servers_own_word() -> None:
+    for server, word in ((NEW, "replica"), (OLD, "slave"), (MARIA, "slave")):
+        statements = (
+            server.threads.statement, server.start_threads, server.stop_threads, server.start_io,
+            server.stop_io, server.start_applier, server.stop_applier, *server.follow_nobody,
+        )  # fmt: skip
+        assert {statement.split()[1] for statement in statements} == {word.upper()}
+        assert server.register == (f"SET GLOBAL rpl_semi_sync_{word}_enabled = ON",)
 
 
-@pytest.mark.parametrize(("server", "word"), [(NEW, "SOURCE"), (OLD, "MASTER")])
-def test_who_follows_a_source_does_it_as_a_new_stacks_replica(server: MySql, word: str) -> None:
+def test_who_follows_a_source_does_it_as_a_new_stacks_replica() -> None:
     """The start script configures a replica before the app can ask it anything."""
-    question = server.follow(ADDRESS)
     script = (Path(__file__).parents[2] / "compose/mysql/start-mysqld").read_text()
-    (line,) = (line for line in script.splitlines() if f"{word}_AUTO_POSITION=1" in line)
-    scripted = line.split('"')[1].rstrip(";")
-    assert question.statement == scripted.replace("$source_host", "10.9.0.2").replace("'$replication'", "%s")
-    assert question.read([]) is None
+    for server, word in ((NEW, "SOURCE"), (OLD, "MASTER")):
+        question = server.follow(ADDRESS)
+        (line,) = (line for line in script.splitlines() if f"{word}_AUTO_POSITION=1" in line)
+        scripted = line.split('"')[1].rstrip(";")
+        assert question.statement == scripted.replace("$source_host", "10.9.0.2").replace(
+            "'$replication'", "%s"
+        )
+        assert question.read([]) is None
 
 
 def test_passwords_are_arguments_and_shown_nowhere() -> None:
@@ -143,17 +150,11 @@ def test_passwords_are_arguments_and_shown_nowhere() -> None:
         assert "it's" not in repr(question) + repr(ADDRESS)
 
 
-def test_a_server_that_cannot_be_copied_is_emptied_with_its_positions() -> None:
+def test_a_server_that_cannot_be_copied_is_emptied_with_its_positions(snapshot: object) -> None:
     assert (NEW.copies, OLD.copies, MARIA.copies) == (True, False, False)
     assert (NEW.ended_to_restart(3707), NEW.ended_to_restart(1290)) == (True, False)
     assert OLD.empty(("sandbox",))[-1] == "RESET MASTER"
-    statements = MARIA.empty(("sandbox", "my`own"))
-    assert statements[:3] == (
-        "SET SESSION sql_log_bin = 0, foreign_key_checks = 0",
-        "DROP DATABASE `sandbox`",
-        "DROP DATABASE `my``own`",
-    )
-    assert statements[-2:] == ("RESET MASTER", "SET GLOBAL gtid_slave_pos = ''")
+    assert MARIA.empty(("sandbox", "my`own")) == snapshot
 
 
 def test_what_mariadb_waits_for_has_a_number_and_in_a_cluster_none() -> None:
@@ -194,42 +195,24 @@ def test_another_flavour_lacks_what_it_lacks_and_keeps_what_it_cannot_change() -
         server.knob("innodb_doublewrite")
 
 
-def test_a_reset_makes_of_a_knob_what_its_flavour_comes_with() -> None:
-    point = BY_KEY["wait_point"]
-    assert [point.default_of(flavor) for flavor in ("mysql", "percona", "mariadb")] == [
-        "after_sync", "after_sync", "after_commit",
-    ]  # fmt: skip
-    assert MARIADB["rpl_semi_sync_master_wait_point"].lower() == point.default_of("mariadb")
+NARROWED: list[tuple[Mapping[str, str], dict[str, Range], str]] = [
+    # MySQL before 9.0 has no table of ranges, and cuts a 3 to 2 with a warning.
+    (MYSQL_57, {}, FLUSH),
+    (MARIADB, {FLUSH: Range(0, 3)}, FLUSH),
+    (MARIADB, {"innodb_doublewrite": Range(None, None, words=("off", "on", "fast"))}, "innodb_doublewrite"),
+    (MYSQL_9, {"replica_parallel_workers": Range(1, 1024)}, "replica_parallel_workers"),
+    # the server itself would take 0
+    (MYSQL_9, {"rpl_semi_sync_source_timeout": Range(0, 1 << 63)}, "semi_sync_timeout"),
+    (MYSQL_9, {"sync_binlog": Range(1, 50)}, "sync_binlog"),
+]
 
 
-@pytest.mark.parametrize(
-    ("variables", "ranges", "key", "narrowed"),
-    [
-        # MySQL before 9.0 has no table of ranges, and cuts a 3 to 2 with a warning.
-        (MYSQL_57, {}, FLUSH, {"maximum": 2}),
-        (MARIADB, {FLUSH: Range(0, 3)}, FLUSH, {"maximum": 3, "ladder": (0, 1, 2, 3)}),
-        (
-            MARIADB,
-            {"innodb_doublewrite": Range(None, None, words=("off", "on", "fast"))},
-            "innodb_doublewrite",
-            {"choices": ("off", "on"), "steps": ("off", "on")},
-        ),
-        (
-            MYSQL_9,
-            {"replica_parallel_workers": Range(1, 1024)},
-            "replica_parallel_workers",
-            {"minimum": 1, "maximum": 1024},
-        ),
-        # the server itself would take 0
-        (MYSQL_9, {"rpl_semi_sync_source_timeout": Range(0, 1 << 63)}, "semi_sync_timeout", {"minimum": 1}),
-        (MYSQL_9, {"sync_binlog": Range(1, 50)}, "sync_binlog", {"ladder": (1, 10)}),
-    ],
-)
-def test_metadata_narrows_a_range_or_choice_and_never_widens_it(
-    variables: Mapping[str, str], ranges: Mapping[str, Range], key: str, narrowed: dict[str, object]
-) -> None:
-    knob = flavour_of(variables).of(variables, ranges).capabilities.knob(key)
-    assert {name: getattr(knob, name) for name in narrowed} == narrowed
+def test_metadata_narrows_a_range_or_choice_and_never_widens_it(snapshot: object) -> None:
+    told = []
+    for variables, ranges, key in NARROWED:
+        knob = flavour_of(variables).of(variables, ranges).capabilities.knob(key)
+        told.append((ranges, describe_range(knob), knob.steps))
+    assert told == snapshot
 
 
 VERSIONS = """\

@@ -48,18 +48,15 @@ def test_a_docker_host_where_nothing_listens_is_named(monkeypatch: pytest.Monkey
     assert str(told).startswith("Docker is not running: DOCKER_HOST is unix:///nowhere.sock: ")
 
 
-@pytest.mark.parametrize(
-    ("cause", "says"),
-    [
+def test_the_cause_is_found_inside_what_requests_wraps() -> None:
+    for cause, says in (
         (PermissionError(13, "Permission denied"), "permission"),
         (FileNotFoundError(2, "No such file"), "not running"),
         (ConnectionRefusedError(111, "refused"), "not running"),
-    ],
-)
-def test_the_cause_is_found_inside_what_requests_wraps(cause: OSError, says: str) -> None:
-    wrapped = RuntimeError("Error while fetching server API version", ("Connection aborted.", cause))
-    assert says in str(explain(wrapped))
-    assert says in str(explain(RuntimeError(ConnectionError(*wrapped.args[1]))))
+    ):
+        wrapped = RuntimeError("Error while fetching server API version", ("Connection aborted.", cause))
+        assert says in str(explain(wrapped))
+        assert says in str(explain(RuntimeError(ConnectionError(*wrapped.args[1]))))
 
 
 def test_passwords_survive_the_file_beside_which_a_link_of_others_is_left_alone(tmp_path: Path) -> None:
@@ -85,11 +82,11 @@ def test_passwords_are_random_and_never_shown() -> None:
         assert password not in shown
 
 
-@pytest.mark.parametrize("content", [b"", b"control=\ndsn=1\nreplication=2\n", b"\xff\xff"])
-def test_a_broken_file_is_no_password(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_file_is_no_password(tmp_path: Path) -> None:
     file = tmp_path / "accounts"
-    file.write_bytes(content)
-    assert secrets.read(file) is None
+    for content in (b"", b"control=\ndsn=1\nreplication=2\n", b"\xff\xff"):
+        file.write_bytes(content)
+        assert secrets.read(file) is None
     assert secrets.read(tmp_path / "lost") is None
 
 
@@ -299,31 +296,25 @@ def swarm(state: str, node: str = "", *, manages: bool = False) -> dict[str, Any
     return {"Swarm": {"LocalNodeState": state, "NodeID": node, "ControlAvailable": manages}}
 
 
-def test_the_network_is_made_through_a_manager() -> None:
-    infos = {A: swarm("active", "a"), B: swarm("active", "b", manages=True)}
-    assert manager_of(infos, Client) == B
+def test_the_network_is_made_through_a_manager_of_the_one_swarm_that_all_hosts_are_in() -> None:
+    worker, manager = swarm("active", "a"), swarm("active", "b", manages=True)
+    assert manager_of({A: worker, B: manager}, Client) == B
+    for here, there, said in (
+        (manager, swarm("inactive"), f"{B} is in no swarm"),
+        (worker, swarm("active", "b"), "none of the hosts manages"),
+        (manager, swarm("active", "other"), "in two swarms"),
+    ):
+        with pytest.raises(StackUnavailable, match=said):
+            manager_of({A: here, B: there}, Client)
 
 
-@pytest.mark.parametrize(
-    ("infos", "said"),
-    [
-        ({A: swarm("active", "a", manages=True), B: swarm("inactive")}, f"{B} is in no swarm"),
-        ({A: swarm("active", "a"), B: swarm("active", "b")}, "none of the hosts manages"),
-        ({A: swarm("active", "a", manages=True), B: swarm("active", "other")}, "in two swarms"),
-    ],
-)
-def test_hosts_that_are_not_in_one_swarm_are_said(infos: dict[str, Any], said: str) -> None:
-    with pytest.raises(StackUnavailable, match=said):
-        manager_of(infos, Client)
-
-
-@pytest.mark.parametrize(("node", "keeps"), [("db1", True), ("db2", False)])
-def test_a_host_that_keeps_what_is_requested_is_away_and_says_what_that_means(node: str, keeps: bool) -> None:
+def test_a_host_that_keeps_what_is_requested_is_away_and_says_what_that_means() -> None:
     daemons = Daemons("far", PLACED, opened({A, B}))
-    with pytest.raises(StackUnavailable, match="start it, then `replexplorer up`") as raised:
-        daemons.on(node, lambda client: client)
-    assert ("it stores the requested values, so nothing can be changed" in str(raised.value)) is keeps
-    assert "\n" not in str(raised.value)
+    for node, keeps in (("db1", True), ("db2", False)):
+        with pytest.raises(StackUnavailable, match="start it, then `replexplorer up`") as raised:
+            daemons.on(node, lambda client: client)
+        assert ("it stores the requested values, so nothing can be changed" in str(raised.value)) is keeps
+        assert "\n" not in str(raised.value)
 
 
 # -- what stands in Docker under a stack's label: its nodes in order

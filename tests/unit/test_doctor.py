@@ -129,35 +129,33 @@ def test_a_full_disk_and_a_scarce_one(
     assert examined(Daemon(registry=True, DockerRootDir="/"))["disk"] == snapshot
 
 
-@pytest.mark.parametrize(
-    ("backend", "reason"),
-    [("nfqueue", "kernel has no netem: unknown kind"), (None, "no NET_ADMIN: not permitted")],
-)
-def test_the_link_is_what_the_agent_says(
-    examined: Examined, backend: str | None, reason: str, snapshot: object
-) -> None:
-    found = LinkState("db2", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
-    assert examined(Daemon(registry=True, OperatingSystem="Ubuntu 24.04"), found)["link"] == snapshot
+def test_the_link_is_what_the_agent_says(examined: Examined, snapshot: object) -> None:
+    told = []
+    for backend, reason in (
+        ("nfqueue", "kernel has no netem: unknown kind"),
+        (None, "no NET_ADMIN: not permitted"),
+    ):
+        found = LinkState("db2", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
+        told.append(examined(Daemon(registry=True, OperatingSystem="Ubuntu 24.04"), found)["link"])
+    assert told == snapshot
 
 
-@pytest.mark.parametrize(
-    ("system", "kernel"),
-    [
-        ("Docker Desktop", "6.10.14-linuxkit"),
-        ("Docker Desktop", "5.15-microsoft-standard-WSL2"),
-        ("Fedora Linux 40", ""),
-        ("Debian GNU/Linux 12", ""),
-    ],
-)
-def test_a_kernel_without_netem_has_a_remedy_for_its_kind(system: str, kernel: str, snapshot: object) -> None:
-    assert doctor._netem_remedy({"OperatingSystem": system, "KernelVersion": kernel}) == snapshot
+KERNELS = {
+    "6.10.14-linuxkit": "Docker Desktop",
+    "5.15-microsoft-standard-WSL2": "Docker Desktop",
+    "6.8": "Fedora Linux 40",
+    "6.1": "Debian GNU/Linux 12",
+}
 
 
-@pytest.mark.parametrize("info", [{"OSType": "windows"}, {"SecurityOptions": ["name=rootless"]}])
-def test_docker_for_other_containers_and_a_rootless_one(
-    examined: Examined, info: dict[str, Any], snapshot: object
-) -> None:
-    assert examined(Daemon(registry=True, **info))["docker"] == snapshot
+def test_a_kernel_without_netem_has_a_remedy_for_its_kind(snapshot: object) -> None:
+    infos = [{"OperatingSystem": system, "KernelVersion": kernel} for kernel, system in KERNELS.items()]
+    assert [doctor._netem_remedy(info) for info in infos] == snapshot
+
+
+def test_docker_for_other_containers_and_a_rootless_one(examined: Examined, snapshot: object) -> None:
+    infos: list[dict[str, Any]] = [{"OSType": "windows"}, {"SecurityOptions": ["name=rootless"]}]
+    assert [examined(Daemon(registry=True, **info))["docker"] for info in infos] == snapshot
 
 
 def test_the_state_path_alone_must_be_writable_and_has_a_remedy(

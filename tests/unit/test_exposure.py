@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from replexplorer.core.server.exposure import (
 )
 from tests.amount import examples
 from tests.known import known
+from tests.typed import fields
 
 CLIENTS = 4
 
@@ -250,97 +250,106 @@ def strict(at_s: float, count: int, **more: Any) -> SourceLook:
     return look(at_s, count, 1, 1, 1, connected=3, **more)
 
 
-def exposure_of(*looks: SourceLook, received: Mapping[str, Received | None] | None = None) -> Exposure:
-    meter = ExposureMeter()
-    for each in looks:
-        meter.take(each, received or {})
-    return known(meter.exposure())
+def looks(text: str) -> list[SourceLook]:
+    """A look a line: when, commits, the LSN and how far it is flushed, and more by name."""
+    found = []
+    for line in filter(None, text.splitlines()):
+        at_s, *counts = (each for each in line.split() if "=" not in each)
+        found.append(look(float(at_s), *map(int, counts), **fields(line)))
+    return found
 
 
-GROWS = (look(-0.125, 50, 500, 500, fsyncs=0), look(0.0, 100, 1000, 1000, fsyncs=1))
-LAX = (look(-0.1, 50, 500, 500), look(0.0, 100, 1000, 1000), look(0.1, 200, 2000, 1000))
-STRICT_AGAIN = look(0.2, 200, 2000, 2000, 1)
-NOT_SET_DOWN = (
-    look(0.0, 100, 1000, 1000, fsyncs=1),
-    look(0.125, 200, 2000, 1000, fsyncs=1),
-    look(0.25, 300, 2000, 1000, fsyncs=1),
-)
+GROWS = """
+-0.125 50  500  500  fsyncs=0
+0.0    100 1000 1000 fsyncs=1
+"""
+LAX = """
+-0.1 50  500  500
+0.0  100 1000 1000
+0.1  200 2000 1000
+"""
+STRICT_AGAIN = f"{LAX}0.2 200 2000 2000 flush=1\n"
+NOT_SET_DOWN = """
+0.0   100 1000 1000 fsyncs=1
+0.125 200 2000 1000 fsyncs=1
+0.25  300 2000 1000 fsyncs=1
+"""
 """InnoDB answers with LSNs of some moments ago: commits in between were taken for flushed."""
-RESTARTED = look(9.0, 150, 5000, 5000, uptime_s=1)
+RESTARTED = """
+0.0 100 1000 1000 uptime_s=50
+9.0 150 5000 5000 uptime_s=1
+"""
 
 
-@pytest.mark.parametrize(
-    ("looks", "power_cut"),
-    [
-        # commits since the look whose LSN is flushed now are at risk
-        (
-            (*GROWS, look(0.125, 200, 2000, 1000, fsyncs=2), look(0.25, 300, 3000, 1500, fsyncs=2)),
-            Loss(150, 100, 250, 187.5),
-        ),
-        # an fsync that moves no LSN, a checkpoint's or that of a full redo file, saves commits too
-        (
-            (*GROWS, look(0.125, 200, 2000, 1500, fsyncs=2), look(0.25, 300, 3000, 1500, fsyncs=2)),
-            Loss(150, 100, 250, 187.5),
-        ),
-        (
-            (*GROWS, look(0.125, 200, 2000, 1500, fsyncs=2), look(0.25, 300, 3000, 1500, fsyncs=3)),
-            Loss(150, 0, 250, 187.5),
-        ),
-        # a setting that is strict again does not make safe what came before
-        ((*LAX, look(0.2, 200, 2000, 1000, 1)), Loss(100, 0, 150, 200.0)),
-        ((*LAX, STRICT_AGAIN), Loss(0, 0, 100)),  # its LSN may be older than its commits
-        ((*LAX, STRICT_AGAIN, replace(STRICT_AGAIN, at_s=1.3)), Loss(0, 0, 0)),
-        # an LSN that was not set down again covers no commit since, unless nothing came for a second
-        ((*NOT_SET_DOWN, look(0.375, 310, 3000, 2000, fsyncs=2)), Loss(10, 0, 210, 125.0)),
-        ((*NOT_SET_DOWN, look(1.5, 300, 2000, 2000, fsyncs=2)), Loss(0, 0, 0)),
-        (
-            (look(0.0, 100, 2000, 1000), look(0.4, 200, 3000, 1000)),
-            Unknown("no flush of the redo log was seen yet in 0.4 s of looking"),
-        ),
-        # after a restart nothing seen before counts
-        (
-            (look(0.0, 100, 1000, 1000, uptime_s=50), RESTARTED),
-            Unknown("no flush of the redo log was seen yet in 0.0 s of looking"),
-        ),
-        ((look(0.0, 100, 1000, 1000, uptime_s=50), RESTARTED, replace(RESTARTED, at_s=10.5)), Loss(0, 0, 0)),
-    ],
-)
-def test_what_a_power_cut_would_take(looks: Sequence[SourceLook], power_cut: Loss | Unknown) -> None:
+LOOKS = {
+    "commits since the look whose LSN is flushed now are at risk": f"""{GROWS}
+0.125 200 2000 1000 fsyncs=2
+0.25  300 3000 1500 fsyncs=2""",
+    "no fsync since the look before": f"""{GROWS}
+0.125 200 2000 1500 fsyncs=2
+0.25  300 3000 1500 fsyncs=2""",
+    "an fsync that moves no LSN, a checkpoint's or that of a full redo file, saves commits too": f"""{GROWS}
+0.125 200 2000 1500 fsyncs=2
+0.25  300 3000 1500 fsyncs=3""",
+    "a setting that is strict again does not make safe what came before": f"{LAX}0.2 200 2000 1000 flush=1",
+    "its LSN may be older than its commits": STRICT_AGAIN,
+    "strict for a second": f"{STRICT_AGAIN}1.3 200 2000 2000 flush=1",
+    "an LSN that was not set down covers no commit since": f"{NOT_SET_DOWN}0.375 310 3000 2000 fsyncs=2",
+    "unless nothing came for a second": f"{NOT_SET_DOWN}1.5 300 2000 2000 fsyncs=2",
+    "no flush was seen": """
+0.0 100 2000 1000
+0.4 200 3000 1000""",
+    "after a restart nothing seen before counts": RESTARTED,
+    "a second after it": f"{RESTARTED}10.5 150 5000 5000 uptime_s=1",
+}
+
+
+def test_what_a_power_cut_would_take(snapshot: object) -> None:
     """The redo is in the page cache, which the death of mysqld alone does not take."""
-    seen = exposure_of(*looks)
-    assert seen.power_cut == power_cut
-    assert seen.process_dies == (Loss(0, 0, 0) if isinstance(power_cut, Loss) else power_cut)
+    told = {}
+    for case, text in LOOKS.items():
+        meter = ExposureMeter()
+        for each in looks(text):
+            meter.take(each, {})
+        seen = known(meter.exposure())
+        told[case] = str(seen.power_cut)
+        is_known = isinstance(seen.power_cut, Loss)
+        assert seen.process_dies == (Loss(0, 0, 0) if is_known else seen.power_cut)
+    assert told == snapshot
 
 
-@pytest.mark.parametrize(("flush", "found"), [(1, Loss(0, 0, 0)), (2, None)])
-def test_a_server_without_lsns_is_known_only_while_it_is_strict(flush: int, found: Loss | None) -> None:
-    seen = look(0.0, 1, 0, None, flush)
-    why = Unknown("the server does not say how far its redo log is flushed")
-    assert disk_exposure([replace(seen, log=replace(seen.log, current_lsn=None))]) == (found or why,) * 2
+def test_a_server_without_lsns_is_known_only_while_it_is_strict() -> None:
+    untold = Unknown("the server does not say how far its redo log is flushed")
+    for flush, found in ((1, Loss(0, 0, 0)), (2, untold)):
+        assert disk_exposure([look(0.0, 1, 0, None, flush)]) == (found, found)
 
 
 NOW = strict(10.0, 1000)
 
 
-@pytest.mark.parametrize(
-    ("received", "found"),
-    [
-        ({}, Unknown("there is no replica")),
-        ({"db2": None}, Unknown("no replica has answered yet")),
-        (
-            {"db2": Received(4.0, gtids(400), in_turn=False)},
-            Unknown("no replica answers; 600 commits since the last answer, 6 s ago"),
-        ),
-        ({"db2": Received(10.0, gtids(900))}, Loss(100, 97, 100)),
-        ({"db2": Received(10.0, gtids(900)), "db3": Received(10.0, gtids(990))}, Loss(10, 7, 10)),
-        ({"db2": Received(10.0, gtids(1000)), "db3": None}, Loss(0, 0, 0)),
-        ({"db2": Received(9.0, gtids(900), in_turn=False)}, Loss(100, 0, 100)),
-    ],
-)
-def test_the_best_replica_that_answers_counts(
-    received: Mapping[str, Received | None], found: Loss | Unknown
-) -> None:
-    assert replica_exposure(NOW, received) == found
+def received(text: str) -> dict[str, Received | None]:
+    """`db2 10.0 900, db3 9.0 990 late, db4`: when each has answered, and how many commits it had."""
+    found: dict[str, Received | None] = {}
+    for name, *answer in (each.split() for each in text.split(", ") if each):
+        found[name] = None
+        if answer:
+            found[name] = Received(float(answer[0]), gtids(int(answer[1])), in_turn="late" not in answer)
+    return found
+
+
+RECEIVED = {
+    "no replica": "",
+    "none has answered": "db2",
+    "none answers": "db2 4.0 400 late",
+    "one answers": "db2 10.0 900",
+    "the best of two": "db2 10.0 900, db3 10.0 990",
+    "one has all": "db2 10.0 1000, db3",
+    "an older answer": "db2 9.0 900 late",
+}
+
+
+def test_the_best_replica_that_answers_counts(snapshot: object) -> None:
+    assert {case: str(replica_exposure(NOW, received(text))) for case, text in RECEIVED.items()} == snapshot
 
 
 def test_without_any_replica_what_went_unprotected_is_the_least_that_is_lost() -> None:
@@ -352,11 +361,11 @@ def test_without_any_replica_what_went_unprotected_is_the_least_that_is_lost() -
     ):  # fmt: skip
         seen = strict(at_s, commits, waits=waits, not_waited=not_waited)
         seen = replace(seen, log=replace(seen.log, running=2))
-        meter.take(seen, {"db2": Received(1.0, gtids(100), in_turn=at_s == 1.0)})
+        meter.take(seen, received("db2 1.0 100" + " late" * (at_s > 1.0)))
         found.append(known(meter.exposure()).source_lost)
     assert isinstance(found[0], Loss)
     assert [each.low for each in found[1:] if isinstance(each, Unknown)] == [0, 0, 196, 396]
-    meter.take(strict(15.0, 540), {"db2": Received(15.0, gtids(540))})
+    meter.take(strict(15.0, 540), received("db2 15.0 540"))
     assert known(meter.exposure()).source_lost == Loss(0, 0, 0)
 
 
@@ -364,18 +373,18 @@ def test_what_waited_for_an_acknowledgement_is_on_a_replica() -> None:
     waiting = replace(NOW.log, waits=True, not_waited=5)
     before = strict(9.9, 950, waits=True, not_waited=5)
     now = SourceLook(10.0, gtids(1000), gtids(1010), waiting, first=gtids(990))
-    received = {"db2": Received(10.0, gtids(985))}
-    assert replica_exposure(now, received, before) == Loss(0, 0, 0)
+    has = received("db2 10.0 985")
+    assert replica_exposure(now, has, before) == Loss(0, 0, 0)
     fell_back = replace(now, log=replace(waiting, not_waited=6))
-    assert replica_exposure(fell_back, received, before) == Loss(5, 2, 15)
-    assert replica_exposure(now, {**received, "db3": None}, before) == Loss(5, 2, 15), "db3 may have it"
+    assert replica_exposure(fell_back, has, before) == Loss(5, 2, 15)
+    assert replica_exposure(now, {**has, "db3": None}, before) == Loss(5, 2, 15), "db3 may have it"
 
 
 def test_a_history_that_grows_is_thinned_and_stays_true() -> None:
     meter = ExposureMeter()
     for at in range(5000):
         seen = look(at / 10, 10 * at, 100 * at, 150, fsyncs=1 + (at > 1))
-        meter.take(seen, {"db2": Received(at / 10, gtids(5))})
+        meter.take(seen, received(f"db2 {at / 10} 5"))
     found = known(meter.exposure())
     assert isinstance(found.power_cut, Loss)
     assert isinstance(found.source_lost, Loss)

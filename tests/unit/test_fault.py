@@ -25,7 +25,6 @@ from replexplorer.core.wire import Flap
 from tests.known import refused
 
 THREE = Roster(("db1", "db2", "db3"), "db1")
-FAILED_OVER = Roster(("db1", "db2", "db3"), "db2")
 
 
 TYPED = """\
@@ -54,11 +53,6 @@ def test_what_is_typed(line: str) -> None:
     assert str(parse_fault(f"{request.text}@{nodes[0]}", THREE).value) == value
 
 
-def test_aliases_follow_the_role() -> None:
-    assert parse_fault("kill", FAILED_OVER).nodes == ("db2",)
-    assert parse_fault("partition", FAILED_OVER).nodes == ("db1", "db3")
-
-
 MISTAKES = """\
 crash
 kill=9
@@ -79,11 +73,6 @@ flap=nan/2
 
 def test_what_is_wrong_is_named(snapshot: object) -> None:
     assert {each: refused(parse_fault, each, THREE) for each in MISTAKES.splitlines()} == snapshot
-
-
-def test_a_kind_says_how_it_is_typed() -> None:
-    forms = [kind_of(key).form for key in ("power_cut", "flap", "kill")]
-    assert forms == ["power_cut=strict|aged|torn", "flap=ON_S/OFF_S", "kill"]
 
 
 FAULT = Fault(3, "partition", "ack", "db2", 1000.5, None, "fault (pid 7)", {"partition@db2": "none"})
@@ -135,20 +124,18 @@ def over(kind: str, seen: NodeView = WHOLE, *, uptime_s: float = 1.0, after_s: f
     return is_over(Fault(1, kind, None, "db2", 0.0, None, "me", {}), seen, uptime_s, after_s)
 
 
-@pytest.mark.parametrize(
-    ("kind", "seen"),
-    [
-        ("kill", replace(WHOLE, reachable=False)),
-        ("stop", replace(WHOLE, reachable=False)),
-        ("pause", replace(WHOLE, reachable=False)),
+def test_it_is_over_once_its_node_was_seen_whole_for_a_while() -> None:
+    down = replace(WHOLE, reachable=False)
+    for kind, seen in (
+        ("kill", down),
+        ("stop", down),
+        ("pause", down),
         ("applier_stop", replace(WHOLE, sql_thread="off")),
         ("receiver_stop", replace(WHOLE, io_thread="off")),
-    ],
-)
-def test_it_is_over_once_its_node_was_seen_whole_for_a_while(kind: str, seen: NodeView) -> None:
-    assert not over(kind, seen)
-    assert not over(kind, after_s=SHOWS_WITHIN_S - 1), "it may not be seen yet"
-    assert over(kind)
+    ):
+        assert not over(kind, seen), kind
+        assert not over(kind, after_s=SHOWS_WITHIN_S - 1), "it may not be seen yet"
+        assert over(kind), kind
 
 
 def test_what_no_node_shows_lasts_until_it_is_cleared() -> None:

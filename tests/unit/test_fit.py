@@ -15,7 +15,6 @@ from replexplorer.core.model.fit import (
     checks,
     fit,
     ratio_error,
-    search,
     summary,
     with_applier,
 )
@@ -30,21 +29,15 @@ from replexplorer.core.model.fitted import (
 )
 from replexplorer.formats.calibration import shipped_calibration
 from tests.known import refused
+from tests.unit.test_model import CALIBRATION
 
 ORIGIN = Origin("2026-01-31", "2 cores", "mysql 9.7.4")
-TRUE = Calibration(
-    day="2026-01-31",
-    machine="2 cores",
-    server="mysql 9.7.4",
+TRUE = replace(
+    CALIBRATION,
     runs=0,
     validation=Validation(0, 0.0, 0.0),
-    most_clients=64,
-    most_rtt_ms=85.0,
-    least_rtt_ms=0.25,
     local={"update_index": LocalCost(0.12, 0.28), "insert": LocalCost(0.2, 0.5)},
     fsync_ms=0.4,
-    receive_ms=0.1,
-    fsync_cpu_ms=0.15,
     asleep_ms=0.6,
     asleep_after_ms=15.0,
     grouped=0.4,
@@ -149,11 +142,6 @@ def test_replicas_that_were_late_tell_what_their_workers_cost() -> None:
 )
 def test_runs_that_cannot_tell_are_refused(kept: Callable[[CalibrationRun], bool], snapshot: object) -> None:
     assert refused(fit, [run for run in runs() if kept(run)], ORIGIN) == snapshot
-
-
-def test_the_search_ends_at_the_least() -> None:
-    found = search(lambda at: abs(at[0] - 3) + abs(at[1] - 0.2), [1.0, 1.0])
-    assert found == pytest.approx([3, 0.2], rel=0.01)
 
 
 def test_a_ratio_is_off_by_what_two_cells_do_not_have_alike() -> None:

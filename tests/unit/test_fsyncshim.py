@@ -160,14 +160,20 @@ class Server:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
-    def tell(self, verb: str, path: Path, each: int = 1) -> str:
+    def say(self, line: str) -> str:
+        """What it answers."""
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{verb} {path} {each}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         return self._line()
 
-    def ms(self, verb: str, path: Path, each: int = 1) -> float:
-        return float(self.tell(verb, path, each).split()[0])
+    def tell(self, text: str) -> str:
+        """`sync binlog.000001 20`: so many times, or once, with a file beside the page."""
+        verb, name, *each = text.split()
+        return self.say(f"{verb} {self.page.parent / name} {each[0] if each else 1}")
+
+    def ms(self, text: str) -> float:
+        return float(self.tell(text).split()[0])
 
     def counts(self) -> dict[str, int]:
         with page_of.opened(self.page) as page:
@@ -236,43 +242,44 @@ def test_it_needs_one_name_of_the_c_library_in_any_version(built: Path) -> None:
     assert {name for kind, name in names if kind == "U"} == {"__errno_location"}
 
 
-KINDS = {
-    "redo": ("#innodb_redo/#ib_redo12", "#innodb_redo/#ib_redo13_tmp", "ib_logfile0"),
-    "binlog": ("binlog.000001", "binlog.1000001", "mysql-bin.000007"),
-    "relay": ("relay.000002", "relay-channel.000002", "host-relay-bin.000002"),
-    "index": ("binlog.index", "binlog.index_crash_safe", "relay.index"),
-    "data": ("s/t1.ibd", "ibdata1", "undo_001", "more.ibu", "ibtmp1", "#innodb_temp/temp_1.ibt"),
-    "other": ("#ib_16384_0.dblwr", "auto.cnf", "binlog.12345", "binlog.000001.gz", "notes.000001"),
-}
+KINDS = """\
+redo   #innodb_redo/#ib_redo12 #innodb_redo/#ib_redo13_tmp ib_logfile0
+binlog binlog.000001 binlog.1000001 mysql-bin.000007
+relay  relay.000002 relay-channel.000002 host-relay-bin.000002
+index  binlog.index binlog.index_crash_safe relay.index
+data   s/t1.ibd ibdata1 undo_001 more.ibu ibtmp1 #innodb_temp/temp_1.ibt
+other  #ib_16384_0.dblwr auto.cnf binlog.12345 binlog.000001.gz notes.000001
+"""
 
 
 def test_the_kind_is_in_the_name(server: Server, tmp_path: Path) -> None:
     expected = dict[str, int]()
-    for kind, names in KINDS.items():
+    for line in KINDS.splitlines():
+        kind, *names = line.split()
         for name in names:
             file = tmp_path / name
             file.parent.mkdir(exist_ok=True)
-            server.tell("sync", file, 3)
+            server.tell(f"sync {file} 3")
             expected[kind] = expected.get(kind, 0) + 3
             assert server.counts() == expected, name
         assert server.ns(page_of.FSYNC_NS, kind) > 0
         assert server.ns(page_of.DELAYED_NS, kind) == 0
 
 
-def test_directories_duplicates_and_removed_files(server: Server, tmp_path: Path) -> None:
-    server.tell("directory", tmp_path / "binlog.000001")
+def test_directories_duplicates_and_removed_files(server: Server) -> None:
+    server.tell("directory binlog.000001")
     assert server.counts() == {"directory": 1}
-    server.tell("dup", tmp_path / "binlog.000002")
+    server.tell("dup binlog.000002")
     assert server.counts() == {"directory": 1, "binlog": 2}
-    server.tell("removed", tmp_path / "relay.000001")
+    server.tell("removed relay.000001")
     assert server.counts() == {"directory": 1, "binlog": 2, "relay": 1}
 
 
-def test_a_reused_inode_is_another_file(server: Server, tmp_path: Path) -> None:
+def test_a_reused_inode_is_another_file(server: Server) -> None:
     for number in range(40):
         name = f"binlog.{number:06}" if number % 2 else f"t{number}.ibd"
-        server.tell("sync", tmp_path / name)
-        server.tell("remove", tmp_path / name)
+        server.tell(f"sync {name}")
+        server.tell(f"remove {name}")
     assert server.counts() == {"binlog": 20, "data": 20}
 
 
@@ -288,9 +295,9 @@ def grown_up(*files: Path) -> None:
 def test_a_file_is_remembered_whatever_its_name_becomes(server: Server, tmp_path: Path) -> None:
     first, second = tmp_path / "binlog.000001", tmp_path / "t.ibd"
     grown_up(first)
-    server.tell("sync", first)
+    server.tell(f"sync {first}")
     first.rename(second)
-    server.tell("sync", second)
+    server.tell(f"sync {second}")
     assert server.counts() == {"binlog": 2}
 
 
@@ -299,14 +306,14 @@ def test_more_files_than_it_remembers(server: Server, tmp_path: Path) -> None:
     grown_up(*files)
     for _ in range(2):
         for file in files:
-            server.tell("sync", file)
+            server.tell(f"sync {file}")
     assert server.counts() == {"binlog": 2000, "data": 1000}
 
 
 def test_threads_are_all_counted(server: Server, tmp_path: Path) -> None:
-    server.tell("threads", tmp_path / "relay.000001", 1000)
+    server.tell("threads relay.000001 1000")
     grown_up(tmp_path / "binlog.000001")
-    server.tell("threads", tmp_path / "binlog.000001", 1000)
+    server.tell("threads binlog.000001 1000")
     assert server.counts() == {"relay": 16_000, "binlog": 16_000}
 
 
@@ -315,34 +322,34 @@ def test_errors_of_the_real_call_are_passed_on_and_not_counted(
 ) -> None:
     server.ask(2000)
     with running(Server(built / "mysqld", None, tmp_path / "none")) as plain:
-        said = [s.tell("errors", tmp_path / "binlog.000001").split() for s in (server, plain)]
+        said = [s.tell("errors binlog.000001").split() for s in (server, plain)]
     assert said[0][1:] == said[1][1:] == ["-1", "EBADF", "-1", "EINVAL"]
     assert float(said[0][0]) < 1000
     assert server.counts() == {}
 
 
 @pytest.mark.parametrize("delay_ms", [0.1, 3, 20])
-def test_the_delay_is_added_to_each(server: Server, tmp_path: Path, delay_ms: float) -> None:
+def test_the_delay_is_added_to_each(server: Server, delay_ms: float) -> None:
     server.ask(delay_ms, "binlog")
-    took_ms = server.ms("sync", tmp_path / "binlog.000001", 20)
+    took_ms = server.ms("sync binlog.000001 20")
     delayed_ms = server.ns(page_of.DELAYED_NS, "binlog") / 1e6
     real_ms = server.ns(page_of.FSYNC_NS, "binlog") / 1e6
     assert 20 * delay_ms <= delayed_ms <= took_ms
     assert delayed_ms + real_ms <= took_ms
-    server.tell("sync", tmp_path / "relay.000001", 20)
+    server.tell("sync relay.000001 20")
     assert server.ns(page_of.DELAYED_NS, "relay") == 0
 
 
-def test_waiting_in_parallel_costs_one_delay(server: Server, tmp_path: Path) -> None:
+def test_waiting_in_parallel_costs_one_delay(server: Server) -> None:
     server.ask(100)
-    took_ms = server.ms("threads", tmp_path / "binlog.000001", 3)
+    took_ms = server.ms("threads binlog.000001 3")
     assert 300 <= took_ms < 16 * 300 / 2
 
 
-def test_a_delay_that_falls_lets_go_who_waits(server: Server, tmp_path: Path) -> None:
+def test_a_delay_that_falls_lets_go_who_waits(server: Server) -> None:
     server.ask(30_000)
     with ThreadPoolExecutor(1) as pool:
-        took = pool.submit(server.ms, "sync", tmp_path / "binlog.000001")
+        took = pool.submit(server.ms, "sync binlog.000001")
         server.wait_until_it_sleeps()
         changed_s = time.monotonic()
         server.ask(0)
@@ -351,15 +358,15 @@ def test_a_delay_that_falls_lets_go_who_waits(server: Server, tmp_path: Path) ->
     assert server.counts() == {"binlog": 1}
 
 
-def test_a_delay_that_rises_holds_only_later_ones(server: Server, tmp_path: Path) -> None:
+def test_a_delay_that_rises_holds_only_later_ones(server: Server) -> None:
     server.ask(500)
     with ThreadPoolExecutor(1) as pool:
-        took = pool.submit(server.ms, "sync", tmp_path / "binlog.000001")
+        took = pool.submit(server.ms, "sync binlog.000001")
         server.wait_until_it_sleeps()
         server.ask(600_000)
         assert 500 <= took.result() < 30_000
     server.ask(50)
-    assert server.ms("sync", tmp_path / "binlog.000001") >= 50
+    assert server.ms("sync binlog.000001") >= 50
 
 
 def test_the_page_outlives_the_server_and_is_open_to_the_agent(
@@ -367,12 +374,12 @@ def test_the_page_outlives_the_server_and_is_open_to_the_agent(
 ) -> None:
     page = tmp_path / "disk.page"
     with running(Server(built / "mysqld", built / "fsyncshim.so", page)) as first:
-        first.tell("sync", tmp_path / "binlog.000001", 2)
+        first.tell("sync binlog.000001 2")
         first.ask(7)
     assert page.stat().st_mode & 0o777 == 0o666
     assert page.stat().st_size == page_of.PAGE_BYTES
     second = start()
-    second.tell("sync", tmp_path / "binlog.000001")
+    second.tell("sync binlog.000001")
     assert second.counts() == {"binlog": 3}
     assert second.ns(page_of.DELAYED_NS, "binlog") >= 7_000_000
     assert attaches(page) == 2
@@ -387,13 +394,13 @@ def test_a_second_server_stays_out_until_the_first_is_gone(start: Start, built: 
     with running(Server(built / "mysqld", built / "fsyncshim.so", page)) as first:
         second = start()
         first.ask(1000)
-        assert second.ms("sync", tmp_path / "binlog.000001") < 1000
+        assert second.ms("sync binlog.000001") < 1000
         assert first.counts() == {}
         first.ask(0)
-    assert second.ms("sync", tmp_path / "binlog.000001") >= 0
+    assert second.ms("sync binlog.000001") >= 0
     assert second.counts() == {}
     third = start()
-    third.tell("sync", tmp_path / "binlog.000001")
+    third.tell("sync binlog.000001")
     assert third.counts() == {"binlog": 1}
 
 
@@ -401,7 +408,7 @@ def test_a_second_server_stays_out_until_the_first_is_gone(start: Start, built: 
 def test_other_programs_are_left_alone(start: Start, built: Path, tmp_path: Path, name: str) -> None:
     program = Path(shutil.copy(built / "mysqld", tmp_path / name))
     server = start(program)
-    server.tell("sync", tmp_path / "binlog.000001")
+    server.tell("sync binlog.000001")
     assert not (tmp_path / "disk.page").exists()
 
 
@@ -419,7 +426,7 @@ def test_other_programs_are_left_alone(start: Start, built: Path, tmp_path: Path
 def test_a_page_of_another_layout_is_made_anew(start: Start, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "disk.page").write_bytes(content)
     server = start()
-    server.tell("sync", tmp_path / "binlog.000001")
+    server.tell("sync binlog.000001")
     assert server.counts() == {"binlog": 1}
     assert server.ns(page_of.DELAY_US, "binlog") == 0
 
@@ -436,7 +443,7 @@ def test_without_a_page_the_server_runs_all_the_same(start: Start, tmp_path: Pat
     elif what == "pipe":
         os.mkfifo(page)
     server = start(page=page)
-    assert server.ms("sync", tmp_path / "binlog.000001", 5) > 0
+    assert server.ms(f"sync {tmp_path}/binlog.000001 5") > 0
 
 
 def test_it_holds_its_page_against_closed_standard_streams(built: Path, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,11 +14,6 @@ durations = st.lists(st.integers(0, 10**8), max_size=60)
 @given(st.integers(0, 10**10))
 def test_a_slot_answers_within_its_error(value_us: int) -> None:
     assert abs(slot_middle_us(slot_of(value_us)) - value_us) <= value_us / 128
-
-
-@given(st.integers(0, 10**10), st.integers(0, 10**10))
-def test_slots_keep_the_order(left: int, right: int) -> None:
-    assert (slot_of(left) <= slot_of(right)) or left > right
 
 
 @given(durations, st.sampled_from([1, 25, 50, 95, 99, 99.9, 100]))
@@ -49,12 +42,6 @@ def test_counting_many_is_counting_each(values_us: list[int]) -> None:
     assert Histogram.of(values_us) == each
 
 
-@given(durations)
-def test_the_wire_keeps_everything(values_us: list[int]) -> None:
-    histogram = Histogram.of(values_us)
-    assert Histogram.from_wire(json.loads(json.dumps(histogram.to_wire()))) == histogram
-
-
 def test_exact_figures() -> None:
     histogram = Histogram.of([1000, 2000, 6000])
     assert (histogram.count, histogram.mean_ms, histogram.min_ms, histogram.max_ms) == (3, 3.0, 1.0, 6.0)
@@ -62,21 +49,18 @@ def test_exact_figures() -> None:
     assert (empty.mean_ms, empty.min_ms, empty.max_ms) == (None, None, None)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"slots": "x"},
-        {"counts": [1, 2, 3]},
-        {"counts": ["1"]},
-        {"slots": [1.5]},
-        {"sum_us": "many"},
-        {"min_us": "x"},
-        {"max_us": 1.5},
-    ],
-)
-def test_another_shape_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        Histogram.from_wire({**Histogram.of([5]).to_wire(), **change})
+def test_another_shape_is_refused() -> None:
+    for name, value in (
+        ("slots", "x"),
+        ("counts", [1, 2, 3]),
+        ("counts", ["1"]),
+        ("slots", [1.5]),
+        ("sum_us", "many"),
+        ("min_us", "x"),
+        ("max_us", 1.5),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            Histogram.from_wire({**Histogram.of([5]).to_wire(), name: value})
 
 
 def test_a_missing_part_is_refused() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import mmap
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -86,20 +85,6 @@ def answered(read: Callable[[Path], object], file: Path) -> str:
         except (UsageError, MissingPiece) as error:
             return str(error)
     return ""
-
-
-def take(megabytes: int) -> None:
-    """Of memory that is new to the process: its heap may have as much left from an earlier test."""
-    with mmap.mmap(-1, megabytes << 20) as memory:
-        memory.write(bytes(len(memory)))
-
-
-def test_what_a_reader_takes_is_seen_whatever_was_taken_before() -> None:
-    take(60)
-    with pytest.raises(AssertionError), affordable(most_mb=20):
-        take(40)
-    with affordable(most_mb=20):
-        take(1)
 
 
 NO_FILES: dict[str, Callable[[Path], object]] = {

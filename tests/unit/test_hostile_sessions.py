@@ -100,10 +100,12 @@ def test_what_is_no_plain_table_is_refused(session: Path, statements: tuple[str,
     assert "is damaged: it" in exported(session)
 
 
-def test_a_file_that_is_too_large_or_a_pipe_beside_it_is_refused(session: Path) -> None:
+def test_a_file_that_is_torn_or_too_large_or_has_a_pipe_beside_it_is_refused(session: Path) -> None:
     os.mkfifo(f"{session}-wal")
     assert "own.rxs-wal is not a file" in exported(session)
     os.unlink(f"{session}-wal")
+    os.truncate(session, session.stat().st_size // 2)
+    assert "is damaged" in exported(session)
     os.truncate(session, MOST_BYTES + 1)
     assert "own.rxs is larger than 1024 MB" in exported(session)
 
@@ -134,18 +136,36 @@ UPDATE tick SET service = 'abc' WHERE rowid = 5 -- histogram as a text
 UPDATE event SET at_s = 9e999 -- event at no time
 UPDATE event SET text = NULL -- event without a text
 INSERT INTO meta VALUES ('a', x'00') -- fact as a blob
-UPDATE part SET json = replace(hex(zeroblob(100000)), '00', '[') WHERE name = 'nodes' -- deep json"""
+UPDATE part SET json = replace(hex(zeroblob(100000)), '00', '[') WHERE name = 'nodes' -- deep json
+UPDATE part SET json = '{' WHERE name = 'links' -- half a json
+UPDATE tick SET at_s = 'abc' WHERE at_s = (SELECT MAX(at_s) FROM tick) -- last tick at no time
+UPDATE tick SET wall_s = 'abc' WHERE rowid = 5 -- tick of no day
+UPDATE tick SET wall_s = 1e20 WHERE rowid = 5 -- tick of a day to come
+UPDATE event SET wall_s = -1 -- event of no day
+UPDATE OR REPLACE part SET at_s = 'abc' -- part at no time
+DELETE FROM tick -- no tick
+PRAGMA user_version = 99 -- another format"""
 
 
 @pytest.mark.parametrize("statement", WRONG.splitlines(), ids=lambda line: line.partition(" -- ")[2])
-def test_what_no_session_holds_is_refused(session: Path, statement: str) -> None:
+def test_what_no_session_holds_is_refused(session: Path, statement: str, snapshot: object) -> None:
     altered(
         session,
         """INSERT OR REPLACE INTO part SELECT 'ceiling', at_s, '{"tps":1,"clients":1,"rtt_ms":1,"local_ms":1}'
         FROM tick LIMIT 1""",
         statement,
     )
-    assert "is damaged: " in exported(session)
+    assert exported(session).partition("own.rxs ")[2] == snapshot
+
+
+def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "own.rxs"
+    assert "no session file" in exported(file)
+    file.write_text("hello, this is no database")
+    assert "is not a session file" in exported(file)
+    file.unlink()
+    altered(file, "CREATE TABLE t (a)")
+    assert "is not a session file" in exported(file)
 
 
 @FUZZ

@@ -168,11 +168,6 @@ def test_one_that_was_asleep_is_waited_for_and_a_newcomers_beginning_is_not_lost
 # -- how many processes a load has, what each of them has of it, and what they are together
 
 
-def test_what_is_no_number_of_processes_is_named() -> None:
-    for text in ("0", "65", "9999999999999999999", "-1", "two", "", "far=1"):
-        assert "--processes" in refused(parse, ["load", f"--processes={text}"])
-
-
 def test_the_command_line_asks_for_processes_and_says_them_again() -> None:
     wanted = LoadSettings(8, "insert")
     args = parse(["load", "--processes", "2"])

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli import main
 from replexplorer.cli.arguments import OLD, VERBS, build_parser
 from replexplorer.cli.machine import documents
 from replexplorer.cli.output import Output
@@ -21,6 +20,7 @@ from replexplorer.core.errors import ServerRefused
 from replexplorer.core.json_keys import json_keys, json_text
 from replexplorer.engine import outcome
 from replexplorer.formats.documents import plain, schema, to_json
+from tests.unit.conftest import Run
 
 DOCUMENTS = documents()
 WHOLE = schema(DOCUMENTS)
@@ -114,10 +114,9 @@ def test_a_description_is_for_who_reads_the_document() -> None:
     assert [text for text in told if re.search(r"\b(core|engine|formats|reports)[./]\w|\bNone\b", text)] == []
 
 
-def test_one_document_alone_has_its_definitions_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_document_alone_has_its_definitions_and_no_more(run: Run) -> None:
     for verb in ("status", "lab run", "keys"):
-        assert main(["schema", *verb.split()]) == 0
-        found = json.loads(capsys.readouterr().out)
+        found = json.loads(run(f"schema {verb}").out)
         assert {each.removeprefix("#/$defs/") for each in _references(found)} == set(found["$defs"])
 
 

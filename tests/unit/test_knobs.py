@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,6 @@ from replexplorer.core.knobs.names import (
     desired_of,
     expand,
     find,
-    format_change,
     format_value,
     parse_assignment,
     parse_name,
@@ -34,6 +34,7 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.topology import new_roster
 from tests.known import known, refused
+from tests.typed import typed
 
 ONE = ("db2",)
 TWO = ("db2", "db3")
@@ -76,67 +77,88 @@ def test_no_input_name_stands_for_two_knobs() -> None:
     assert len(names) == len(set(names))
 
 
+GENERATIONS = """\
+semi_sync                            semi_sync
+SEMI-SYNC                            semi_sync
+rpl_semi_sync_master_enabled         semi_sync
+rpl_semi_sync_master_wait_no_slave   wait_no_replica
+slave_parallel_threads               replica_parallel_workers
+"""
+
+
 def test_find_knows_every_generation() -> None:
-    found = {
-        "semi_sync": "semi_sync",
-        "SEMI-SYNC": "semi_sync",
-        "rpl_semi_sync_master_enabled": "semi_sync",
-        "rpl_semi_sync_master_wait_no_slave": "wait_no_replica",
-        "binlog_commit_wait_usec": "binlog_commit_wait_usec",
-        "slave_parallel_threads": "replica_parallel_workers",
-    }
-    assert {text: find(text).key for text in found} == found
+    for line in GENERATIONS.splitlines():
+        text, key = line.split()
+        assert find(text).key == key
 
 
-READ: dict[str, Value] = {
-    "rtt=85": 85.0,
-    "rtt=85ms": 85.0,
-    "rtt= 2.5 ms ": 2.5,
-    "rtt=0.5s": 500.0,
-    "rtt=250us": 0.25,
-    "rtt=250µs": 0.25,
-    "rtt=.5": 0.5,
-    "rtt=-0": 0.0,
-    "semi_sync_timeout=10s": 10_000,
-    "binlog_group_commit_sync_delay=1ms": 1_000,
-    "innodb_flush_log_at_timeout=5000ms": 5,
-    "sync_binlog=4294967295": 2**32 - 1,
-    "sync_binlog=10.0": 10,
-    "semi_sync=1": "on",
-    "semi_sync=TRUE": "on",
-    "semi_sync=OFF": "off",
-    "wait_point=AFTER_COMMIT": "after_commit",
-    "innodb_doublewrite=Detect_Only": "detect_only",
-    "innodb_doublewrite=DETECT_AND_RECOVER": "on",
-    "clients=32clients": 32,
-    "clients=1k": 1000,
-    "rate=1.5k": 1500.0,
-    "sync_binlog=1m": 1_000_000,
-    "innodb_buffer_pool_size=16M": 16 << 20,
-    "innodb_buffer_pool_size=1gib": 1 << 30,
-    "innodb_redo_log_capacity=8388608": 8 << 20,
-    "fsync_delay_redo=auto": "auto",
-}
+READ = """\
+rtt=85
+rtt=85ms
+rtt= 2.5 ms
+rtt=0.5s
+rtt=1000
+rtt=250us
+rtt=250µs
+rtt=.5
+rtt=-0
+semi_sync_timeout=10s
+semi_sync_timeout=1500
+binlog_group_commit_sync_delay=1ms
+innodb_flush_log_at_timeout=5000ms
+sync_binlog=4294967295
+sync_binlog=10.0
+semi_sync=1
+semi_sync=TRUE
+semi_sync=OFF
+wait_point=AFTER_COMMIT
+innodb_doublewrite=Detect_Only
+innodb_doublewrite=DETECT_AND_RECOVER
+clients=32clients
+clients=1k
+rate=1.5k
+sync_binlog=1m
+innodb_buffer_pool_size=16M
+innodb_buffer_pool_size=1gib
+innodb_redo_log_capacity=8388608
+fsync_delay_redo=auto
+"""
 
 
-def test_values_are_read_in_the_knobs_own_unit() -> None:
-    for assignment, value in READ.items():
-        key, _, text = assignment.partition("=")
-        read = parse_value(BY_KEY[key], text)
-        assert (read, type(read)) == (value, type(value)), assignment
+def test_values_are_read_in_the_knobs_own_unit_and_written_short(snapshot: object) -> None:
+    told = {}
+    for line in READ.splitlines():
+        key, _, text = line.partition("=")
+        knob, value = BY_KEY[key], parse_value(BY_KEY[key], text)
+        told[line] = value, format_value(knob, value), format_value(knob, value, unit=False)
+    assert told == snapshot
 
 
-WRONG_VALUES = [
-    "rtt=abc", "rtt=nan", "rtt=1e999999999", "rtt=2,5", "rtt=85 %", "rtt=٣", "rtt=6s", "rtt=", "clients=-1",
-    "clients=2.5", "clients=5ms", "rtt=1k", "bandwidth=1m", "semi_sync_timeout=0", "wait_point=sometimes",
-    "wait_point=after_sink", "innodb_flush_log_at_trx_commit=4", "sync_binlog=1\x1b[31m",
-    f"sync_binlog={'9' * 5000}",
-]  # fmt: skip
+WRONG_VALUES = """\
+rtt=abc
+rtt=nan
+rtt=1e999999999
+rtt=2,5
+rtt=85 %
+rtt=٣
+rtt=6s
+rtt=
+clients=-1
+clients=2.5
+clients=5ms
+rtt=1k
+bandwidth=1m
+semi_sync_timeout=0
+wait_point=sometimes
+wait_point=after_sink
+innodb_flush_log_at_trx_commit=4
+sync_binlog=1\x1b[31m
+"""
 
 
 def test_a_wrong_value_is_one_line_that_names_what_is_right(snapshot: object) -> None:
     told = {}
-    for each in WRONG_VALUES:
+    for each in (*WRONG_VALUES.splitlines(), f"sync_binlog={'9' * 5000}"):
         key, _, text = each.partition("=")
         told[each[:50]] = refused(parse_value, BY_KEY[key], text)
     assert told == snapshot
@@ -161,45 +183,21 @@ def test_what_is_written_reads_back(case: tuple[Knob, Value]) -> None:
     assert parse_value(knob, format_value(knob, value, unit=False)) == value
 
 
-def test_values_are_written_short() -> None:
-    written: dict[tuple[str, Value], tuple[str, str]] = {
-        ("rtt", 85.0): ("85 ms", "85"),
-        ("rtt", 2.5): ("2.5 ms", "2.5"),
-        ("rtt", 1000.0): ("1 s", "1000"),
-        ("semi_sync_timeout", 10_000): ("10 s", "10000"),
-        ("semi_sync_timeout", 1_500): ("1500 ms", "1500"),
-        ("clients", 8): ("8", "8"),
-        ("wait_point", "after_sync"): ("AFTER_SYNC", "AFTER_SYNC"),
-    }
-    assert written == {
-        (key, value): (format_value(BY_KEY[key], value), format_value(BY_KEY[key], value, unit=False))
-        for key, value in written
-    }
-
-
-def test_a_change_has_a_title() -> None:
-    changes: list[tuple[str, Value | None, Value]] = [
-        ("rtt@db2", 20.0, 85.0), ("semi_sync_timeout", 500, 10_000), ("semi_sync", None, "on"),
-    ]  # fmt: skip
-    assert [format_change(parse_name(name), before, after) for name, before, after in changes] == [
-        "rtt@db2 20 → 85 ms",
-        "semi_sync_timeout 500 ms → 10 s",
-        "semi_sync on",
-    ]
+ADDRESSED = """\
+sync_binlog         sync_binlog
+sync_binlog@primary sync_binlog
+sync_binlog@db3     sync_binlog@db3
+rtt                 rtt@db2 rtt@db3
+rtt@db2             rtt@db2
+clients             clients
+sync_relay_log      sync_relay_log@db2 sync_relay_log@db3
+"""
 
 
 def test_a_key_addresses_its_nodes() -> None:
-    addresses = {
-        "sync_binlog": "sync_binlog",
-        "sync_binlog@primary": "sync_binlog",
-        "sync_binlog@db3": "sync_binlog@db3",
-        "rtt": "rtt@db2 rtt@db3",
-        "rtt@db2": "rtt@db2",
-        "clients": "clients",
-        "sync_relay_log": "sync_relay_log@db2 sync_relay_log@db3",
-    }
-    roster = new_roster(2)
-    assert {text: " ".join(map(str, addressed(text, roster))) for text in addresses} == addresses
+    for line in ADDRESSED.splitlines():
+        text, *names = line.split()
+        assert [*map(str, addressed(text, new_roster(2)))] == names
 
 
 WRONG_ASSIGNMENTS = """\
@@ -237,7 +235,7 @@ def test_a_stack_without_replicas_has_no_links() -> None:
 def test_the_later_assignment_holds() -> None:
     first, second = (parse_assignment(text, new_roster(2)) for text in ("rtt=5", "rtt@db3=9ms"))
     assert first == Assignment((KnobName("rtt", "db2"), KnobName("rtt", "db3")), 5.0)
-    assert desired_of([first, second]) == {KnobName("rtt", "db2"): 5.0, KnobName("rtt", "db3"): 9.0}
+    assert desired_of([first, second]) == typed("rtt@db2=5 rtt@db3=9")
 
 
 def test_every_name_reads_back_and_has_a_default() -> None:
@@ -248,36 +246,37 @@ def test_every_name_reads_back_and_has_a_default() -> None:
         parse_name("rtt")
 
 
-STEPS: list[tuple[str, Value, bool, bool, Value]] = [
-    ("rtt", 0.0, True, False, 1.0),
-    ("rtt", 60.0, True, False, 85.0),
-    ("rtt", 60.0, False, False, 50.0),
-    ("rtt", 60.0, True, True, 150.0),
-    ("rtt", 0.0, False, False, 0.0),
-    ("rtt", 4000.0, True, False, 4000.0),
-    ("rtt", 1.0, False, True, 0.0),
-    ("sync_binlog", 0, True, False, 1),
-    ("sync_binlog", 10**6, True, True, 10**6),
-    ("semi_sync", "off", True, False, "on"),
-    ("semi_sync", "on", True, False, "on"),
-    ("innodb_doublewrite", "on", False, False, "detect_only"),
-    ("innodb_doublewrite", "off", True, False, "on"),
-    # a word has its place on the ladder
-    ("bandwidth", 0, False, False, 1_000_000_000),
-    ("bandwidth", 0, True, False, 0),
-    ("bandwidth", 3_000_000, False, False, 2_000_000),
-    ("bandwidth", 2_000_000_000, True, False, 0),
-    ("delay_to_replica", "auto", True, False, 0.0),
-    ("delay_to_replica", 0.0, False, False, "auto"),
-    ("delay_to_replica", 3.0, True, False, 5.0),
-]
-"""Knob, value, whether it goes up and by how much, and where that leads."""
+STEPS = """\
+rtt=0 up
+rtt=60 up
+rtt=60 down
+rtt=60 up, coarse
+rtt=0 down
+rtt=4000 up
+rtt=1 down, coarse
+sync_binlog=0 up
+sync_binlog=1m up, coarse
+semi_sync=off up
+semi_sync=on up
+innodb_doublewrite=on down
+innodb_doublewrite=off up
+bandwidth=unlimited down
+bandwidth=unlimited up
+bandwidth=3mbit down
+bandwidth=2gbit up
+delay_to_replica=auto up
+delay_to_replica=0 down
+delay_to_replica=3 up
+"""
 
 
-def test_the_arrow_keys_walk_the_ladder() -> None:
-    for key, value, up, coarse, expected in STEPS:
-        stepped = step(BY_KEY[key], value, up, coarse)
-        assert (stepped, type(stepped)) == (expected, type(expected)), (key, value, up, coarse)
+def test_the_arrow_keys_walk_the_ladder(snapshot: object) -> None:
+    """A word has its place on it."""
+    told = {}
+    for line in STEPS.splitlines():
+        key, text, way = re.split("[= ]", line, maxsplit=2)
+        told[line] = step(BY_KEY[key], parse_value(BY_KEY[key], text), "up" in way, "coarse" in way)
+    assert told == snapshot
 
 
 @given(

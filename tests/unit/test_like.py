@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.knobs.names import KnobView, Value, parse_name
+from replexplorer.core.knobs.names import KnobView
 from replexplorer.core.like import (
     ClockLook,
     Figure,
@@ -19,6 +19,7 @@ from replexplorer.core.like import (
 from replexplorer.core.link import LinkView
 from replexplorer.core.load.captured import CapturedTransaction, CapturedWorkload
 from replexplorer.core.server.disk import DiskView
+from tests.typed import typed
 
 NEAR = [ClockLook(0.001, 5.0), ClockLook(0.050, 5.02)]
 """A source 1 ms from here whose clock is 5 s ahead; one answer was slow."""
@@ -49,16 +50,14 @@ LOAD = CapturedWorkload(
 )
 
 
-def rows(busy: float, there: dict[str, Value]) -> dict[str, Likeness]:
+def rows(busy: float, there: str) -> dict[str, Likeness]:
     """By setting, on a new stack whose bare disk takes 0.2 ms and whose link was set already."""
-    here: dict[str, Value] = {"sync_binlog": 1, "binlog_row_image": "full", "innodb_buffer_pool_size": 2**27}
-    here |= {"sync_relay_log@db2": 10_000, "workload": "", "clients": 0, "load_mode": "open", "rate": 1.0}
+    here = (
+        "sync_binlog=1 binlog_row_image=full innodb_buffer_pool_size=128m sync_relay_log@db2=10000"
+        " workload=insert clients=0 load_mode=open rate=1"
+    )
     known, own = (
-        {
-            name: KnobView(name, value, value)
-            for name, value in zip(map(parse_name, each), each.values(), strict=True)
-        }
-        for each in (there, here)
+        {name: KnobView(name, value, value) for name, value in typed(each).items()} for each in (there, here)
     )
     fsyncs = {
         "a": {"redo": Figure(3.0, Sure.MEASURED, ""), "binlog": Figure(None, Sure.UNKNOWN, "hidden")},
@@ -76,27 +75,11 @@ def rows(busy: float, there: dict[str, Value]) -> dict[str, Likeness]:
     return {row.setting: row for row in found}
 
 
-def test_what_can_be_theirs_is_asked_and_what_cannot_says_why() -> None:
-    there: dict[str, Value] = {
-        "sync_binlog": 100,
-        "binlog_row_image": "full",
-        "sync_relay_log@b": 1,
-        "wait_point": "after_sync",
-    }
-    found = rows(3.1, there | {"innodb_buffer_pool_size": 2**36})
-    assert {str(row.name): row.asked for row in found.values() if row.asked is not None} == {
-        **{"sync_binlog": 100, "binlog_row_image": "full", "sync_relay_log@db2": 1, "rtt@db2": 20.0},
-        **{"fsync_delay_redo": 2.8, "fsync_delay": 2.8, "fsync_delay_redo@db2": 0.0, "fsync_delay@db2": 0.0},
-        **{"workload": "w.sql", "clients": 4, "load_mode": "closed", "rate": 12.5},
-    }
-    exact = {name for name, row in found.items() if row.sure is Sure.EXACT}
-    assert (exact, found["rtt@db2"].here) == ({"system", "replicas", "binlog_row_image"}, 20.3)
-    for name, why in {
-        "server": "`--image REF` runs another version",
-        "innodb_buffer_pool_size": "this machine has 4.0 GiB for it",
-        "wait_point": "mysql 9.7.4 does not have it, or cannot change it while it runs",
-        "binlog_fsync": "as the other log's: hidden",
-        "redo_fsync@db2": "the bare disk here takes 0.20 ms",
-    }.items():
-        assert found[name].why == why
-    assert rows(0.4, {})["load_mode"].asked == "open", "sessions that pause do not wait for answers"
+def test_what_can_be_theirs_is_asked_and_what_cannot_says_why(snapshot: object) -> None:
+    there = "sync_binlog=100 binlog_row_image=full sync_relay_log@b=1 wait_point=after_sync"
+    found = rows(3.1, f"{there} innodb_buffer_pool_size=64g")
+    told = [
+        (row.setting, str(row.name), row.asked, row.here, row.sure.value, row.why) for row in found.values()
+    ]
+    assert told == snapshot
+    assert rows(0.4, "")["load_mode"].asked == "open", "sessions that pause do not wait for answers"

@@ -15,11 +15,9 @@ from replexplorer.core.knobs.names import (
     CATALOGUE,
     Backing,
     KnobName,
-    Value,
     expand,
     find,
     for_joined,
-    parse_name,
 )
 from replexplorer.core.link import (
     LinkSettings,
@@ -35,6 +33,7 @@ from replexplorer.core.link import (
 from replexplorer.core.topology import SOURCE, Roster, ends_of
 from replexplorer.core.wire import LinkState, Shape
 from tests.known import known
+from tests.typed import fields, typed
 
 
 def side(
@@ -55,25 +54,28 @@ def carried_out(settings: LinkSettings, towards: LinkState, back: LinkState) -> 
     return replace(towards, shape=shapes[0]), replace(back, shape=shapes[1])
 
 
-SPLIT: list[tuple[LinkSettings, float, float, float | None]] = [
-    (LinkSettings(), 0, 0, None),
-    (LinkSettings(85), 42.45, 42.45, None),
-    (LinkSettings(0.2), 0.05, 0.05, None),
-    (LinkSettings(0.18), 0.08, 0, None),
-    (LinkSettings(0.12), 0, 0, 0.15),
-    (LinkSettings(0.01), 0, 0, 0.15),
-    (LinkSettings(20, delay_to_replica_ms=40), 39.95, 9.95, None),
-    (LinkSettings(20, delay_to_primary_ms=0), 9.9, 0, None),
-    (LinkSettings(0, delay_to_primary_ms=30), 0, 29.9, None),
-    (LinkSettings(85, delay_to_replica_ms=0, delay_to_primary_ms=0), 0, 0, None),
-]
-"""What is asked, what each direction then has, and the floor that is named."""
+SPLIT = """\
+
+rtt@db2=85
+rtt@db2=0.2
+rtt@db2=0.18
+rtt@db2=0.12
+rtt@db2=20 delay_to_replica@db2=40
+rtt@db2=20 delay_to_primary@db2=0
+delay_to_primary@db2=30
+rtt@db2=85 delay_to_replica@db2=0 delay_to_primary@db2=0
+"""
 
 
-def test_a_round_trip_is_split() -> None:
-    for settings, *split in SPLIT:
-        want = wanted(settings, side(), side())
-        assert [want.to_replica.delay_ms, want.to_primary.delay_ms, want.floor_ms] == pytest.approx(split)
+def test_a_round_trip_is_split(snapshot: object) -> None:
+    """What each direction has, and the floor that is named."""
+    told = {}
+    for line in SPLIT.splitlines():
+        asked = LinkSettings.of({name.key: value for name, value in typed(line).items()})
+        want = wanted(asked, side(), side())
+        figures = want.to_replica.delay_ms, want.to_primary.delay_ms, want.floor_ms
+        told[line] = " ".join("-" if each is None else f"{each:.4g}" for each in figures)
+    assert told == snapshot
 
 
 def test_a_partition_cuts_the_direction_that_it_names() -> None:
@@ -173,13 +175,24 @@ def test_the_primarys_base_counts_first_then_the_replicas() -> None:
     assert base_rtt_ms(side(None), side(None)) == 0
 
 
+CONTRADICTS = """\
+85 86.5 no
+85 89.3 yes
+85 80.7 yes
+1  1.99 no
+1  2.1  yes
+0  0.1  no
+0  1.05 no
+0  1.2  yes
+"""
+
+
 def test_measured_contradicts_asked_beyond_both_tolerances() -> None:
-    contradicts = {
-        (85, 86.5): False, (85, 89.3): True, (85, 80.7): True, (1, 1.99): False, (1, 2.1): True,
-        (0, 0.1): False, (0, 1.05): False, (0, 1.2): True, (85, None): False,
-    }  # fmt: skip
-    for (asked_ms, measured_ms), told in contradicts.items():
-        assert ("measured" in str(contradiction(LinkSettings(asked_ms), measured_ms, 0.1))) is told
+    for line in CONTRADICTS.splitlines():
+        asked_ms, measured_ms, told = line.split()
+        found = contradiction(LinkSettings(float(asked_ms)), float(measured_ms), 0.1)
+        assert ("measured" in str(found)) is (told == "yes"), line
+    assert contradiction(LinkSettings(85), None, 0.1) is None
 
 
 def test_jitter_and_a_narrow_link_explain_some_of_what_is_measured() -> None:
@@ -196,10 +209,10 @@ def test_jitter_and_a_narrow_link_explain_some_of_what_is_measured() -> None:
 
 NODES = ("db1", "db2", "db3")
 BEFORE, AFTER = (Roster(NODES, source) for source in ("db1", "db2"))
-LINK_VALUES: dict[str, Value] = {
-    "rtt": 85.0, "jitter": 2.0, "loss": 1.0, "bandwidth": 1000, "delay_to_replica": 10.0,
-    "delay_to_primary": "auto", "partition": "ack",
-}  # fmt: skip
+LINK_VALUES = fields(
+    "rtt=85.0 jitter=2.0 loss=1.0 bandwidth=1000 delay_to_replica=10.0 delay_to_primary='auto'"
+    " partition='ack'"
+)
 
 
 def names(roster: Roster) -> tuple[KnobName, ...]:
@@ -207,18 +220,17 @@ def names(roster: Roster) -> tuple[KnobName, ...]:
     return expand(CATALOGUE, roster.others, (":".join(roster.others),))
 
 
-ASKED: list[tuple[str, Value]] = [
-    ("rtt@db2", 85.0), ("rtt@db3", 85.0), ("rtt@db2:db3", 85.0), ("delay_to_replica@db2", 9.0),
-    ("partition@db2", "ack"), ("partition@db2", "both"), ("partition@db3", "ack"), ("sync_binlog", 0),
-    ("clients", 4),
-]  # fmt: skip
+ASKED = (
+    "rtt@db2=85 rtt@db3=85 rtt@db2:db3=85 delay_to_replica@db2=9 partition@db2=ack partition@db3=ack"
+    " sync_binlog=0 clients=4"
+)
 
 
 def test_after_db2_became_the_source(snapshot: object) -> None:
     """What is asked while db1 is the source, what is written, and what that is then."""
     told = []
-    for name, value in ASKED:
-        written = kept(parse_name(name), value, BEFORE)
+    for name, value in typed(ASKED).items():
+        written = kept(name, value, BEFORE)
         now = known(unkept(*written, AFTER))
         assert kept(*now, AFTER) == written
         told.append(f"{name} {value}: {written[0]} {written[1]}: {now[0]} {now[1]}")
@@ -242,20 +254,11 @@ def test_a_link_s_knob_outlives_any_change_of_the_source(first: str, then: str, 
     assert unkept(text, value, before) == (name, LINK_VALUES[name.key])
 
 
-def named(values: dict[str, Value]) -> dict[KnobName, Value]:
-    return {parse_name(text): value for text, value in values.items()}
-
-
 def test_where_the_load_has_gone_to_another_member_each_node_and_wire_is_turned_back() -> None:
-    asked = named({"rtt@db2": 20.0, "rtt@db3": 20.0, "rtt@db2:db3": 20.0, "undo_journal": "on", "clients": 4})
+    asked = typed("rtt@db2=20 rtt@db3=20 rtt@db2:db3=20 undo_journal=on clients=4")
     assert seen_from(asked, BEFORE, BEFORE) == asked
-    turned: dict[str, Value] = {
-        "rtt@db1": 20.0,
-        "rtt@db1:db3": 20.0,
-        "rtt@db3": 20.0,
-        "undo_journal@db1": "on",
-    }
-    assert seen_from(asked, BEFORE, AFTER) == named({**turned, "undo_journal": "on", "clients": 4})
+    turned = "rtt@db1=20 rtt@db1:db3=20 rtt@db3=20 undo_journal@db1=on undo_journal=on clients=4"
+    assert seen_from(asked, BEFORE, AFTER) == typed(turned)
 
 
 # -- what a node that joins is asked for: what the others share, and nothing else
@@ -266,38 +269,31 @@ GROUP = Roster(("db1", "db2", "db3", "db4"), "db1", mesh=True)
 REPLICAS = Roster(("db1", "db2", "db3", "db4"), "db1")
 
 
-JOINED: dict[str, tuple[Roster, dict[str, Value]]] = {
+JOINED = {
     "all links of a group have one value, and so have the new ones": (
         GROUP,
-        {"rtt@db2": 20, "rtt@db3": 20, "rtt@db2:db3": 20},
+        "rtt@db2=20 rtt@db3=20 rtt@db2:db3=20",
     ),
-    "one link is farther: that stays its own": (GROUP, {"rtt@db2": 20, "rtt@db3": 20, "rtt@db2:db3": 80}),
-    "every link has a value of its own: nobody's value": (
-        GROUP,
-        {"rtt@db2": 10, "rtt@db3": 20, "rtt@db2:db3": 80},
-    ),
+    "one link is farther: that stays its own": (GROUP, "rtt@db2=20 rtt@db3=20 rtt@db2:db3=80"),
+    "every link has a value of its own: nobody's value": (GROUP, "rtt@db2=10 rtt@db3=20 rtt@db2:db3=80"),
     "nobody joins behind a partition": (
         GROUP,
-        {"partition@db2": "both", "partition@db3": "both", "partition@db2:db3": "both"},
+        "partition@db2=both partition@db3=both partition@db2:db3=both",
     ),
     "one member has a setting of its own": (
         GROUP,
-        {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 7, "wsrep_sync_wait@db3": 1},
+        "wsrep_sync_wait=1 wsrep_sync_wait@db2=7 wsrep_sync_wait@db3=1",
     ),
-    "the only replica's": (Roster(("db1", "db2", "db4"), "db1"), {"rtt@db2": 85}),
-    "one of two is no more than half": (REPLICAS, {"rtt@db2": 20, "rtt@db3": 85}),
-    "one link was never asked for anything": (GROUP, {"rtt@db2": 20, "rtt@db3": 20}),
-    "a setting of all members": (
-        GROUP,
-        {"wsrep_sync_wait": 1, "wsrep_sync_wait@db2": 1, "wsrep_sync_wait@db3": 1},
-    ),
+    "the only replica's": (Roster(("db1", "db2", "db4"), "db1"), "rtt@db2=85"),
+    "one of two is no more than half": (REPLICAS, "rtt@db2=20 rtt@db3=85"),
+    "one link was never asked for anything": (GROUP, "rtt@db2=20 rtt@db3=20"),
     "replicas have links to the source alone, and the source's settings are its own": (
         REPLICAS,
-        {"rtt@db2": 85.0, "rtt@db3": 85.0, "jitter@db2": 2.0, "sync_binlog": 0},
+        "rtt@db2=85 rtt@db3=85 jitter@db2=2 sync_binlog=0",
     ),
     "what was asked of a node that had been there before stays": (
         REPLICAS,
-        {"rtt@db2": 85.0, "rtt@db3": 85.0, "rtt@db4": 1.0},
+        "rtt@db2=85 rtt@db3=85 rtt@db4=1",
     ),
 }
 
@@ -314,7 +310,7 @@ def test_a_node_that_joins_takes_what_most_others_share(snapshot: object) -> Non
     told = {}
     for case, (roster, requested) in JOINED.items():
         names = expand(knobs, roster.others, roster.pairs if roster.mesh else ())
-        found = for_joined(named(requested), names, ("db4",), partial(nodes_of, roster))
+        found = for_joined(typed(requested), names, ("db4",), partial(nodes_of, roster))
         told[case] = requested, {str(name): value for name, value in found.items()}
     assert told == snapshot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +19,9 @@ RUN = 1_795_000_000
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
-def log_of(*lines: str, end: str = "\n") -> RunLog:
-    return read_run([("0.log", ("\n".join((f"{HEAD}{RUN}", *lines)) + end).encode())])
+def log_of(text: str, end: str = "\n") -> RunLog:
+    """`t 5, i 1 12`: a line each."""
+    return read_run([("0.log", ("\n".join((f"{HEAD}{RUN}", *text.split(", "))) + end).encode())])
 
 
 def rows(**clients: Sequence[int]) -> Rows:
@@ -30,23 +31,22 @@ def rows(**clients: Sequence[int]) -> Rows:
 
 def test_a_last_line_that_a_kill_cut_off_says_nothing() -> None:
     """The acknowledgement of row 12 was being written: the row is unknown, not `row 1 acknowledged`."""
-    cut_off = log_of("t 5", "i 1 12", "a 1 12 9", "i 1 13", "a 1 1", end="")
+    cut_off = log_of("t 5, i 1 12, a 1 12 9, i 1 13, a 1 1", end="")
     assert cut_off.standing == LedgerStanding(2, 1, 0, 1)
     assert read_run([("0.log", b"replexplorer cli")]).standing == LedgerStanding()
 
 
 def test_what_no_client_log_of_this_run_has_is_named() -> None:
     for line in ("x 1 2", "i 1", "a 1 2", "i one 2", "s db1 1 2", "t", "i 1 99999999999999999999"):
-        assert "0.log:3: not a line of a client log" in refused(log_of, "t 5", line)
+        assert "0.log:3: not a line of a client log" in refused(log_of, f"t 5, {line}")
     logs = [("0.log", f"{HEAD}{RUN}\n".encode()), ("1.log", f"{HEAD}{RUN + 1}\n".encode())]
     assert "1.log: not a client log of this run" in refused(read_run, logs)
 
 
 def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: object) -> None:
     log = log_of(
-        *("t 1000", "i 1 1", "a 1 1 2000", "i 1 2", "a 1 2 52000", "i 1 3", "a 1 3 90000", "i 1 4"),
-        *("i 2 1", "f 2 1 1290", "i 2 2"),
-        *("s db1 1 1 3", "s db2 1 1 1", "s db1 2 2 2"),
+        "t 1000, i 1 1, a 1 1 2000, i 1 2, a 1 2 52000, i 1 3, a 1 3 90000, i 1 4,"
+        " i 2 1, f 2 1 1290, i 2 2, s db1 1 1 3, s db2 1 1 1, s db1 2 2 2"
     )
     ledger = count_losses(
         log,
@@ -59,7 +59,7 @@ def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: obje
 
 
 def test_what_the_table_held_when_it_was_emptied_is_no_loss() -> None:
-    log = log_of("t 10", "i 1 1", "a 1 1 11", "i 1 2", "r 20", "t 21", "a 1 2 22", "i 1 3", "a 1 3 23")
+    log = log_of("t 10, i 1 1, a 1 1 11, i 1 2, r 20, t 21, a 1 2 22, i 1 3, a 1 3 23")
     ledger = count_losses(
         log, {"db1": rows(c1=[3]), "db2": rows(c1=[1, 2])}, "db1", executed={}, failed_at_us=None
     )
@@ -71,7 +71,7 @@ def test_what_the_table_held_when_it_was_emptied_is_no_loss() -> None:
 def test_a_file_that_was_begun_again_says_nothing_of_before() -> None:
     """Its clients of before are told of rows whose intents are gone: those are settled, and so is a client
     that left."""
-    log = log_of("r 20", "t 21", "a 1 7 22", "f 2 4 1290", "i 1 8", "a 1 8 23", "s db1 1 5 8")
+    log = log_of("r 20, t 21, a 1 7 22, f 2 4 1290, i 1 8, a 1 8 23, s db1 1 5 8")
     lagging = rows(c1=[6, 7, 8], c2=[3, 4], c9=[1, 2])
     ledger = count_losses(log, {"db1": rows(c1=[8]), "db2": lagging}, "db1", executed={})
     assert (ledger.attempted, ledger.acknowledged, ledger.failed, ledger.lost) == (1, 1, 0, 0)
@@ -120,7 +120,7 @@ def as_rows(found: set[tuple[int, int]]) -> Mapping[int, Spans]:
 
 @given(histories(), st.sampled_from(["db1", "db2"]))
 def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) -> None:
-    log = log_of(*history.lines)
+    log = log_of(", ".join(history.lines))
     nodes = {name: as_rows(found) for name, found in history.nodes.items()}
     ledger = count_losses(log, nodes, survivor, executed={}, failed_at_us=10_000)
     there = history.nodes[survivor]
@@ -141,8 +141,8 @@ def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) 
 
 
 def test_a_million_rows_are_a_few_pairs() -> None:
-    acknowledged = ((f"i 1 {seq}", f"a 1 {seq} {seq}") for seq in range(1, 2501))
-    assert log_of("t 1", *chain(*acknowledged)).clients[1].attempted == ((1, 2500),)
+    acknowledged = ", ".join(f"i 1 {seq}, a 1 {seq} {seq}" for seq in range(1, 2501))
+    assert log_of(f"t 1, {acknowledged}").clients[1].attempted == ((1, 2500),)
 
 
 numbers = st.sets(st.integers(0, 60))

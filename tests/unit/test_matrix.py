@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
+import pytest
 from pydantic import TypeAdapter
 
 from replexplorer import __version__
@@ -34,7 +35,6 @@ from replexplorer.reports.report import markdown
 from tests.known import refused
 
 DIES, CUT, LOST = FailureKind.PROCESS_DIES, FailureKind.POWER_CUT, FailureKind.SOURCE_LOST
-NONE, FEW, SOME, LAST = Amount.NONE, Amount.FEW, Amount.SOME, Amount.LAST_SECOND
 
 
 def test_theory(snapshot: object) -> None:
@@ -56,19 +56,22 @@ def test_there_are_48_cells_and_a_quick_run_meets_each_mode_and_each_durability_
     assert sum(cell_drill(cell, clients=8).seconds(quick=True) for cell in quick) < 360
 
 
-def test_cells_are_chosen_by_words_one_of_each_kind_that_is_given() -> None:
-    for words, quick, cells in (
-        ([], False, 48),
-        (["power_cut"], False, 16),
-        (["power-cut", "source_lost"], False, 32),
-        (["async", "1/1"], False, 3),
-        (["async", "1/1", "0/0", "power_cut"], False, 2),
-        (["after_sync"], True, 3),
-    ):
-        chosen = chosen_cells(matrix_cells(quick=quick), words)
-        assert len(chosen) == cells
-        spelled = {word.replace("-", "_") for word in words}
-        assert all(spelled.intersection(cell.words) or not words for cell in chosen)
+CHOSEN = """\
+                         | 48
+power_cut                | 16
+power-cut source_lost    | 32
+async 1/1                | 3
+async 1/1 0/0 power_cut  | 2
+"""
+
+
+@pytest.mark.parametrize("line", CHOSEN.splitlines())
+def test_cells_are_chosen_by_words_one_of_each_kind_that_is_given(line: str) -> None:
+    words, count = (each.split() for each in line.split("|"))
+    chosen = chosen_cells(matrix_cells(quick=False), words)
+    assert len(chosen) == int(*count)
+    spelled = {word.replace("-", "_") for word in words}
+    assert all(spelled.intersection(cell.words) or not words for cell in chosen)
 
 
 def test_words_that_choose_nothing_are_refused(snapshot: object) -> None:
@@ -113,20 +116,25 @@ def test_each_cell_of_a_group_lets_it_write_again_and_only_a_lost_member_stays_a
         assert checked_steps(drill.steps) is None
 
 
-def test_what_an_amount_allows() -> None:
-    allowed: dict[tuple[Amount, int, float | None], bool] = {
-        (NONE, 0, None): True,
-        (NONE, 1, None): False,
-        (FEW, 0, None): True,
-        (FEW, 9, None): True,
-        (SOME, 0, None): False,
-        (SOME, 1, None): True,
-        (LAST, 0, None): True,
-        (LAST, 5, 900.0): True,
-        (LAST, 5, None): True,
-        (LAST, 5, 4000.0): False,
-    }
-    assert allowed == {each: each[0].allows(*each[1:]) for each in allowed}
+AMOUNTS = """\
+none        | 0      | yes
+none        | 1      | no
+few         | 0      | yes
+few         | 9      | yes
+some        | 0      | no
+some        | 1      | yes
+last second | 0      | yes
+last second | 5 900  | yes
+last second | 5      | yes
+last second | 5 4000 | no
+"""
+"""How many are gone, and the age of the oldest in ms."""
+
+
+@pytest.mark.parametrize("line", AMOUNTS.splitlines())
+def test_what_an_amount_allows(line: str) -> None:
+    amount, gone, allowed = map(str.strip, line.split("|"))
+    assert Amount(amount).allows(*map(int, gone.split())) is (allowed == "yes")
 
 
 def ledger_of(lost: int) -> LossLedger:

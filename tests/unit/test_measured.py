@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from math import exp, log, sqrt
+from math import exp
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,6 @@ from replexplorer.core.stats.ratio import (
     range_text,
     ratio_of,
     ratio_text,
-    times_text,
 )
 from tests.known import known
 
@@ -85,18 +84,6 @@ def test_a_percentile_without_commits_above_it_has_no_upper_bound() -> None:
     p99, p50 = known(found[99]), known(found[50])
     assert [bound is None for bound in (*p99.bounds(1.96), *p50.bounds(1.96))] == [False, True, False, False]
     assert p99.bounds(0.0) == (p99.value, p99.value)
-
-
-def test_equal_latencies_have_equal_bounds() -> None:
-    stretches, total = Stretches(), Histogram()
-    for _ in range(12):
-        second = Histogram.of([85_000] * 40)
-        stretches.add(1.0, 40, second)
-        total.add(second)
-    ranks = Ranks.of(total)
-    spread = spreads_of(stretches, ranks, total.mean_ms).shares[1]
-    assert isinstance(spread, Spread)
-    assert Percentile(0.95, ranks, spread).bounds(2.0) == (85.0, 85.0)
 
 
 def test_a_hairs_breadth_is_no_step_of_a_slot() -> None:
@@ -163,14 +150,6 @@ def test_between_slots_values_grow_with_their_share(values: list[int], one: floa
     middle = known(counted.percentile_ms(100 * max(one, other)))
     assert min(values) / 1000 <= low <= high * (1 + 1e-9) <= max(values) / 1000 * (1 + 1e-9)
     assert abs(high - middle) <= max(0.0011, 0.02 * middle)
-
-
-@given(VALUES, st.integers(0, 2000))
-def test_ranks_count_what_lies_at_or_below(values: list[int], slot: int) -> None:
-    counted = Histogram.of(values)
-    ranks = Ranks.of(counted)
-    assert ranks.count == len(values)
-    assert ranks.upto(slot) == sum(count for at, count in counted.counts.items() if at <= slot)
 
 
 @given(VALUES, VALUES)
@@ -281,24 +260,6 @@ def test_sides_whose_seconds_lie_apart_have_a_verdict_whatever_they_remember_and
     assert found.sign == (-1 if slower else 1)
 
 
-def test_from_nothing_there_is_a_direction_and_no_ratio() -> None:
-    before = ComparedSide(0.0, SHORT, Extremes(0.0, 0.2, 15))
-    found = known(ratio_of(before, ComparedSide(50.0, SHORT, Extremes(40.0, 60.0, 15))))
-    assert (found.value, found.sign) == (None, 1)
-
-
-WRITTEN = (
-    (0.143, 0.140, 0.146), (0.12, 0.10, 0.14), (0.0092, 0.0070, 0.012), (0.88, 0.86, 0.90),
-    (1.002, 0.9995, 1.003), (31.3, 28.2, 35.1), (32_327.0, None, 104_000.0), (2e-5, 1e-5, 3e-5),
-    (0.0, 0.0, 0.003), (1.5, None, None),
-)  # fmt: skip
-
-
-def test_words(snapshot: object) -> None:
-    found = [(ratio_text(*each), interval_text(*each), times_text(each[0], "slower")) for each in WRITTEN]
-    assert found == snapshot
-
-
 @given(st.floats(1e-9, 1e9), st.floats(0.01, 1.0), st.floats(1.0, 100.0))
 def test_every_figure_fits_its_column(ratio: float, below: float, above: float) -> None:
     bounds = (ratio, ratio * below, ratio * above)
@@ -309,12 +270,6 @@ def test_every_figure_fits_its_column(ratio: float, below: float, above: float) 
 
 
 # -- the comparison that may be looked at all the time, against what is known of its parts
-
-
-def summed(tps: float, log_variance: float, *, batches: int = 21) -> ComparedSide:
-    """A minute's TPS of so many independent batches, whose logarithm has this variance."""
-    spread = Spread(log_variance * tps**2 * (batches - 1), batches, 60.0, 1.0)
-    return ComparedSide(tps, MeanTps(tps, spread), None)
 
 
 def test_students_t_from_normal_errors() -> None:
@@ -331,34 +286,3 @@ def test_the_boundary_grows_with_what_can_still_be_learned() -> None:
     assert found == sorted(found)
     assert 1.96 < found[0] < 2.5
     assert found[-1] < 3.4
-
-
-@pytest.mark.parametrize("growth", [2.0, 7.0, 61.0])
-def test_brownian_motion_crosses_the_boundary_in_five_percent(growth: float) -> None:
-    """W(t)/sqrt(t) is stationary in log time: step through it."""
-    source = random.Random(11)
-    bound, step, runs, crossed = boundary(growth), 0.02, 1500, 0
-    decay, kick = exp(-step / 2), sqrt(1 - exp(-step))
-    for _ in range(runs):
-        value = source.gauss(0, 1)
-        for _ in range(int(log(growth) / step)):
-            if abs(value) > bound:
-                break
-            value = decay * value + kick * source.gauss(0, 1)
-        crossed += abs(value) > bound
-    assert 0.02 < crossed / runs < 0.06
-
-
-def test_symmetric_bounds_give_welchs_interval_of_the_logarithms() -> None:
-    old, new = 0.0004, 0.0009
-    found = known(ratio_of(summed(100.0, old, batches=10), summed(110.0, new, batches=30)))
-    freedom = (old + new) ** 2 / (old**2 / 9 + new**2 / 29)
-    growth = (old + new * 6) / (old + new * 60 / 86_400)
-    half = in_small_samples(boundary(growth), freedom) * (old + new) ** 0.5
-    assert (found.value, found.low, found.high) == pytest.approx((1.1, 1.1 * exp(-half), 1.1 * exp(half)))
-
-
-def test_without_variance_any_difference_shows() -> None:
-    found = known(ratio_of(summed(100.0, 0.0), summed(100.5, 0.0)))
-    assert (found.low, found.high) == pytest.approx((1.005, 1.005))
-    assert found.sign == 1

@@ -8,11 +8,9 @@ from math import exp
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs.names import SOURCE, KnobName, Value, parse_name
+from replexplorer.core.knobs.names import defaults
 from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.fit import PARTS, CellCheck, checks, cross_validated, summary
 from replexplorer.core.model.fitted import (
@@ -32,7 +30,8 @@ from replexplorer.core.model.operating_point import beyond, check_known, operati
 from replexplorer.core.model.prediction import local_cost, measured, predict
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.formats.calibration import shipped_calibration
-from tests.known import known
+from tests.known import known, refused
+from tests.typed import typed
 
 CALIBRATION = Calibration(
     day="2026-01-31",
@@ -104,22 +103,24 @@ def test_a_round_trip_is_no_less_than_what_was_asked_and_the_bare_path() -> None
     assert tps(replace(asked, rtt_ms=12.0)) == tps(replace(FAR, rtt_ms=12.0))
 
 
-def test_clients_that_want_a_locked_row_do_not_commit_meanwhile() -> None:
-    """Of a workload, a spread and clients: how many commit at once; a spread of more than there are rows is
-    none."""
-    at_once = {
-        ("update_index", 1, 8): 1.0,
-        ("update_index", 0, 1): 1.0,
-        ("update_index", 0, 64): 53.2,
-        ("update_non_index", 0, 64): 53.2,
-        ("update_index", 200, 8): 7.86,
-        ("update_index", 20_000, 64): 53.2,
-        ("insert", 1, 64): 64.0,
-    }
-    for (workload, key_spread, clients), number in at_once.items():
-        hot = hot_rows(workload, key_spread)
-        assert under_way(clients, hot) == pytest.approx(number, abs=0.1)
-        assert locked_rows(replace(FAR, workload=workload, key_spread=key_spread)) == hot
+AT_ONCE = """\
+update_index     1     8  1.0
+update_index     0     1  1.0
+update_index     0     64 53.2
+update_non_index 0     64 53.2
+update_index     200   8  7.86
+update_index     20000 64 53.2
+insert           1     64 64.0
+"""
+"""Of a workload, a spread and clients how many commit at once; a spread beyond the rows that are is none."""
+
+
+@pytest.mark.parametrize("line", AT_ONCE.splitlines())
+def test_clients_that_want_a_locked_row_do_not_commit_meanwhile(line: str) -> None:
+    workload, key_spread, clients, number = line.split()
+    hot = hot_rows(workload, int(key_spread))
+    assert under_way(int(clients), hot) == pytest.approx(float(number), abs=0.1)
+    assert locked_rows(replace(FAR, workload=workload, key_spread=int(key_spread))) == hot
 
 
 def test_a_row_is_locked_over_the_fsyncs_but_not_over_the_wait_after_the_commit() -> None:
@@ -133,60 +134,53 @@ def test_a_row_is_locked_over_the_fsyncs_but_not_over_the_wait_after_the_commit(
         assert locked_rows(replace(setting, key_spread=0)) is None
 
 
-@given(st.integers(1, 500), st.integers(1, 500), st.integers(0, 300))
-def test_more_clients_never_have_fewer_under_way(clients: int, more: int, key_spread: int) -> None:
-    hot = hot_rows("update_index", key_spread)
-    few, many = under_way(clients, hot), under_way(clients + more, hot)
-    assert 1 <= few <= clients
-    assert few <= many + 1e-6
-
-
 OF_60_MS = replace(FAR, rtt_ms=60.0, rtt_asked_ms=60.0, clients=8)
 SLOW_DISK = OperatingPoint(1, "update_index", fsync_delay_ms=5.0)
 
 
-@pytest.mark.parametrize(
-    ("setting", "measured_tps", "off"),
-    [
-        (replace(OF_60_MS, key_spread=1), 16.0, 0.014),
-        (replace(OF_60_MS, key_spread=200), 113.5, 0.059),
-        (replace(OF_60_MS, key_spread=1, after_commit=True), 120.1, 0.055),
-        (replace(OF_60_MS, key_spread=200, after_commit=True), 124.3, -0.017),
-        (SLOW_DISK, 85.0, 0.046),
-        (replace(SLOW_DISK, clients=16), 884.0, -0.063),
-        (replace(SLOW_DISK, fsync_delay_ms=20.0), 23.0, 0.041),
-        (replace(SLOW_DISK, clients=16, fsync_delay_ms=20.0), 249.0, 0.002),
-    ],
-)
-def test_what_no_run_was_fitted_to_is_predicted_as_measured(
-    setting: OperatingPoint, measured_tps: float, off: float
-) -> None:
-    """Rows that others lock, 8 clients at 60 ms without fsyncs; and slow disks, and by what share the
-    model is off (docs/explanation/model.md)."""
-    said_tps = tps(setting, shipped_calibration().calibration)
-    assert said_tps / measured_tps - 1 == pytest.approx(off, abs=0.002)
+MEASURED = {
+    replace(OF_60_MS, key_spread=1): (16.0, 0.014),
+    replace(OF_60_MS, key_spread=200): (113.5, 0.059),
+    replace(OF_60_MS, key_spread=1, after_commit=True): (120.1, 0.055),
+    replace(OF_60_MS, key_spread=200, after_commit=True): (124.3, -0.017),
+    SLOW_DISK: (85.0, 0.046),
+    replace(SLOW_DISK, clients=16): (884.0, -0.063),
+    replace(SLOW_DISK, fsync_delay_ms=20.0): (23.0, 0.041),
+    replace(SLOW_DISK, clients=16, fsync_delay_ms=20.0): (249.0, 0.002),
+}
+"""TPS, and by what share the model is off."""
+
+
+def test_what_no_run_was_fitted_to_is_predicted_as_measured() -> None:
+    """Rows that others lock, 8 clients at 60 ms; and slow disks (docs/explanation/model.md)."""
+    calibration = shipped_calibration().calibration
+    found = {each: tps(each, calibration) / measured_tps - 1 for each, (measured_tps, _) in MEASURED.items()}
+    assert found == pytest.approx({each: off for each, (_, off) in MEASURED.items()}, abs=0.002)
+
+
+BEHIND = """\
+20 20 1  0
+20 20 2  0
+20 20 3  20
+20 20 16 20
+20 0  2  20
+1  20 2  19
+1  20 3  20
+0  0  64 0
+"""
+"""The fsyncs of redo and binlog in ms, the clients, and the wait for the group before."""
 
 
 def test_a_group_waits_for_the_one_before_it() -> None:
-    """The fsyncs of redo and binlog, and the clients."""
-    wait_ms = {
-        (20.0, 20.0, 1): 0.0,
-        (20.0, 20.0, 2): 0.0,
-        (20.0, 20.0, 3): 20.0,
-        (20.0, 20.0, 16): 20.0,
-        (20.0, 0.0, 2): 20.0,
-        (1.0, 20.0, 2): 19.0,
-        (1.0, 20.0, 3): 20.0,
-        (0.0, 0.0, 64): 0.0,
-    }
-    assert {each: behind_ms(*each) for each in wait_ms} == pytest.approx(wait_ms)
+    for line in BEHIND.splitlines():
+        redo_ms, binlog_ms, clients, wait_ms = map(int, line.split())
+        assert behind_ms(redo_ms, binlog_ms, clients) == pytest.approx(wait_ms), line
     twice = replace(FAR, clients=16, rtt_ms=0.0, redo_fsyncs=1.0, binlog_fsyncs=1.0, fsync_delay_ms=20.0)
     terms = solve(replace(twice, group_delay_ms=5.0), CALIBRATION, LocalCost(0.1, 0.3)).terms
     assert terms[CostTerm.REDO] == pytest.approx(20.2), "the binlog is the slower one, with its group's delay"
     assert terms[CostTerm.BINLOG] > 25
 
 
-@examples(deadline=None)
 @given(settings, calibrations, st.floats(0.0, 500.0))
 def test_more_rtt_never_predicts_more(
     setting: OperatingPoint, calibration: Calibration, more_ms: float
@@ -195,7 +189,6 @@ def test_more_rtt_never_predicts_more(
     assert tps(slower, calibration) <= tps(setting, calibration) * (1 + 1e-9)
 
 
-@examples(deadline=None)
 @given(settings, calibrations, st.integers(1, 50))
 def test_more_clients_never_predict_fewer(
     setting: OperatingPoint, calibration: Calibration, more: int
@@ -204,14 +197,12 @@ def test_more_clients_never_predict_fewer(
     assert tps(busier, calibration) >= tps(setting, calibration) * (1 - 1e-9)
 
 
-@examples(deadline=None)
 @given(settings, calibrations)
 def test_semi_sync_and_fsyncs_never_predict_more(setting: OperatingPoint, calibration: Calibration) -> None:
     free = replace(setting, semi_sync=False, redo_fsyncs=0.0, binlog_fsyncs=0.0)
     assert tps(setting, calibration) <= tps(free, calibration) * (1 + 1e-9)
 
 
-@examples(deadline=None)
 @given(settings, calibrations)
 def test_the_terms_are_the_latency_and_littles_law_holds(
     setting: OperatingPoint, calibration: Calibration
@@ -222,7 +213,6 @@ def test_the_terms_are_the_latency_and_littles_law_holds(
     assert all(ms > 0 for ms in predicted.terms.values())
 
 
-@examples(deadline=None)
 @given(settings.filter(lambda setting: setting.semi_sync), calibrations)
 def test_the_bound_holds_without_being_asked(setting: OperatingPoint, calibration: Calibration) -> None:
     local = calibration.local["update_index"]
@@ -254,19 +244,16 @@ def test_the_limit_in_words(snapshot: object) -> None:
     assert [known(predict(each, CALIBRATION)).limit for each in LIMITED] == snapshot
 
 
-def test_the_limit_of_a_measured_commit_has_the_share_that_its_bar_shows() -> None:
+def test_the_limit_of_a_measured_commit_has_the_share_that_its_bar_shows(snapshot: object) -> None:
     """36 + 18 + 25 of 102 ms: the queue for the fsyncs is a part of the wait for them."""
-    setting = OperatingPoint(32, "update_index", fsync_delay_ms=10.0)
-    seen = {
-        Part.WIRE: 6.0, Part.EXECUTE: 16.0, Part.FSYNC_QUEUE: 36.0, Part.REDO: 18.0, Part.BINLOG: 25.0,
-        Part.ENGINE: 1.0,
-    }  # fmt: skip
-    found = known(predict(setting, CALIBRATION, anatomy=Anatomy(5.0, 1344, 102.0, seen)))
-    assert found.limit.startswith("redo and binlog fsync and their queue: 77 % of a commit; ")
-    far = replace(setting, rtt_ms=25.0, semi_sync=True, fsync_delay_ms=0.0)
-    seen = {**seen, Part.FSYNC_QUEUE: 2.0, Part.ACK_QUEUE: 40.0, Part.ACK: 20.0}
-    found = known(predict(far, CALIBRATION, anatomy=Anatomy(5.0, 1344, 128.0, seen)))
-    assert found.limit.startswith("network wait: 47 % of a commit; ")
+    near = OperatingPoint(32, "update_index", fsync_delay_ms=10.0)
+    seen = anatomy(wire=6.0, execute=16.0, fsync_queue=36.0, redo=18.0, binlog=25.0, engine=1.0)
+    far = replace(near, rtt_ms=25.0, semi_sync=True, fsync_delay_ms=0.0)
+    acked = anatomy(
+        wire=6.0, execute=16.0, fsync_queue=2.0, redo=18.0, binlog=25.0, engine=1.0, ack_queue=40.0, ack=20.0
+    )
+    told = [known(predict(at, CALIBRATION, anatomy=each)).limit for at, each in ((near, seen), (far, acked))]
+    assert told == snapshot
 
 
 def test_arrivals_that_the_clients_can_take_are_all_answered() -> None:
@@ -283,7 +270,6 @@ def anatomy(**parts: float) -> Anatomy:
     return Anatomy(5.0, 1000, sum(parts.values()), {Part(name): ms for name, ms in parts.items()})
 
 
-@examples(deadline=None)
 @given(st.integers(1, 64), st.floats(0.3, 4.0))
 def test_the_measured_local_cost_is_scaled_until_the_model_has_it(clients: int, times: float) -> None:
     setting = replace(FAR, clients=clients, semi_sync=False)
@@ -302,77 +288,64 @@ def test_the_fsync_is_the_measured_one_and_unknown_parts_leave_the_calibration()
     assert local is None
 
 
-def knobs(**values: Value) -> dict[KnobName, Value | None]:
-    nodes = {
-        "rtt": "db2",
-        "jitter": "db2",
-        "clients": "load",
-        "workload": "load",
-        "key_spread": "load",
-        "sync_relay_log": "db2",
-    }
-    return {KnobName(key, nodes.get(key, SOURCE)): value for key, value in values.items()}
+KNOBS = """\
 
-
-KNOBS: list[dict[str, Value]] = [
-    {},
-    {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2},
-    {"sync_binlog": 10},
-    {"semi_sync": "on", "rtt": 85.0},
-    {"semi_sync": "on", "workload": "point_select"},
-    {"fsync_delay": 2.0, "clients": 32},
-    {"binlog_group_commit_sync_delay": 500},
-    {"binlog_group_commit_sync_delay": 500, "binlog_group_commit_sync_no_delay_count": 8},
-    {"innodb_flush_log_at_trx_commit": 3},
-    {"binlog_commit_wait_count": 20},
-    {"binlog_commit_wait_count": 8, "binlog_commit_wait_usec": 500},
-    {"binlog_commit_wait_usec": 500},
-]
+sync_binlog=0 innodb_flush_log_at_trx_commit=2
+sync_binlog=10
+semi_sync=on rtt@db2=85
+semi_sync=on workload=point_select
+fsync_delay=2 clients=32
+binlog_group_commit_sync_delay=500
+binlog_group_commit_sync_delay=500 binlog_group_commit_sync_no_delay_count=8
+innodb_flush_log_at_trx_commit=3
+binlog_commit_wait_count=20
+binlog_commit_wait_count=8 binlog_commit_wait_usec=500
+binlog_commit_wait_usec=500
+"""
 
 
 def test_from_knobs(snapshot: object) -> None:
-    assert [(each, operating_point_of(knobs(**each), ("db2",))) for each in KNOBS] == snapshot
+    assert {each: operating_point_of(typed(each), ("db2",)) for each in KNOBS.splitlines()} == snapshot
 
 
 def test_a_commit_waits_for_the_fastest_that_suffice() -> None:
     for required, rtt_ms in ((1, 5.0), (2, 85.0), (3, 85.0)):
-        values = knobs(semi_sync_replicas=required)
+        values = typed(f"semi_sync_replicas={required}")
         assert operating_point_of(values, ("a", "b"), rtts_ms=(85.0, 5.0)).rtt_ms == rtt_ms
 
 
 def test_what_was_never_calibrated_is_told() -> None:
-    values = knobs(clients=128, workload="ledger", rtt=200.0, semi_sync="on", jitter=5.0)
+    values = typed("clients=128 workload=ledger rtt@db2=200 semi_sync=on jitter@db2=5")
     told = beyond(operating_point_of(values, ("db2", "b")), values, ("db2", "b"), CALIBRATION)
     assert [line.split()[0] for line in told] == ["workload", "clients", "2", "jitter@db2=5"]
-    values = knobs(clients=64, rtt=85.0, key_spread=8, sync_relay_log=1)
+    values = typed("clients=64 rtt@db2=85 key_spread=8 sync_relay_log@db2=1")
     told = beyond(operating_point_of(values, ("db2",)), values, ("db2",), CALIBRATION)
     assert told == ("sync_relay_log@db2=1 is not in the model",)
 
 
-IN_THE_MODEL: list[tuple[str, Value]] = [
-    ("replica_parallel_workers@db2", 16), ("fsync_delay@db2", 5.0), ("fsync_delay", 5.0),
-    ("rtt@db2", 5.0), ("key_spread", 1),
-]  # fmt: skip
-LEFT_OUT: list[tuple[str, Value, str]] = [
-    ("replica_preserve_commit_order@db2", "off", "update_index"),
-    ("binlog_row_image", "minimal", "update_index"),
-    ("rtt@db2:db3", 5.0, "update_index"), ("innodb_doublewrite", "detect_only", "update_index"),
-    ("key_spread", 1, "insert"),
-]  # fmt: skip
-
-
-def turn(key: str, value: Value, workload: str = "update_index") -> None:
-    name = parse_name(key)
-    check_known({name: value, parse_name("workload"): workload}, [name])
+IN_THE_MODEL = (
+    "replica_parallel_workers@db2=16 fsync_delay@db2=5 fsync_delay=5 rtt@db2=5 workload=update_index"
+    " key_spread=1"
+)
+LEFT_OUT = """\
+replica_preserve_commit_order@db2=off
+binlog_row_image=minimal
+rtt@db2:db3=5
+innodb_doublewrite=detect_only
+key_spread=1 workload=insert
+"""
 
 
 def test_a_knob_that_the_model_leaves_out_is_refused_where_it_is_turned() -> None:
-    for key, value in IN_THE_MODEL:
-        turn(key, value)
-    for key, value, workload in LEFT_OUT:
-        with pytest.raises(UsageError, match=f"the model does not know {key}") as caught:
-            turn(key, value, workload)
-        assert "the model knows binlog_commit_wait_count, " in caught.value.hint
+    def turn(text: str) -> None:
+        values = typed(text)
+        check_known({**defaults(("db2",)), **values}, values)
+
+    turn(IN_THE_MODEL)
+    for line in LEFT_OUT.splitlines():
+        told = refused(turn, line)
+        assert told.startswith(f"the model does not know {line.partition('=')[0]}")
+        assert "the model knows binlog_commit_wait_count, " in told
 
 
 # -- how far off it is: no cell is predicted from its own runs, and a summary says what the cells do

@@ -7,6 +7,7 @@ from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange
 from tests.known import known
+from tests.typed import fields
 from tests.unit.test_epochs import closed, noisy, play
 
 BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.PROTECTED
@@ -26,6 +27,13 @@ def test_words(snapshot: object) -> None:
     assert [outage_words(each) for each in outages] == snapshot
 
 
+def suffer(epochs: Epochs, spans: str) -> None:
+    """`blocked 19.9 22.0 is_first=True, degraded 22.0 30.0 unprotected=5`: states, from when to when."""
+    for each in spans.split(","):
+        state, from_s, to_s, *_ = each.split()
+        epochs.suffer(OutageSpan(ProtectionState(state), float(from_s), float(to_s), **fields(each)))
+
+
 def told(row: Epoch) -> tuple[str, ...]:
     """The words of an epoch's outage."""
     return outage_words(known(row.after).outage)
@@ -38,14 +46,13 @@ def cable_out_and_in() -> Epochs:
     epochs.begin(1, 20.0, "partition none → both")
     epochs.effective(1, 20.1)
     play(epochs, 20.0, closed([0] * 20))
-    epochs.suffer(OutageSpan(BLOCKED, 19.9, 22.0, is_first=True))
-    epochs.suffer(OutageSpan(BLOCKED, 22.0, 29.9))
+    suffer(epochs, "blocked 19.9 22.0 is_first=True, blocked 22.0 29.9")
     epochs.turned(StateChange(29.9, BLOCKED, DEGRADED, 10.0, is_outage=True))
-    epochs.suffer(OutageSpan(DEGRADED, 29.9, 39.9, 18_678, is_first=True))
+    suffer(epochs, "degraded 29.9 39.9 unprotected=18678 is_first=True")
     play(epochs, 30.0, closed(noisy(20, 900, 2)))
     epochs.begin(2, 40.0, "partition both → none")
     epochs.effective(2, 40.2)
-    epochs.suffer(OutageSpan(DEGRADED, 39.9, 40.4, 500))
+    suffer(epochs, "degraded 39.9 40.4 unprotected=500")
     epochs.turned(StateChange(40.4, DEGRADED, PROTECTED, 10.5, outage_s=19.9, unprotected=19_178))
     play(epochs, 40.5, closed(noisy(60, 30, 3)))
     return epochs
@@ -56,12 +63,10 @@ def test_a_measured_epoch_has_its_outage_whole_as_the_charts_and_the_log_have_it
     epochs = Epochs(0.0)
     epochs.begin(1, 10.0, "partition")
     epochs.effective(1, 13.0, from_s=14.0)
-    epochs.suffer(OutageSpan(BLOCKED, 11.9, 13.2, is_first=True))
-    epochs.suffer(OutageSpan(BLOCKED, 13.2, 18.0))
+    suffer(epochs, "blocked 11.9 13.2 is_first=True, blocked 13.2 18.0")
     epochs.end(18.0)
     epochs.begin(2, 18.1, "healed")
-    epochs.suffer(OutageSpan(BLOCKED, 18.0, 20.0))
-    epochs.suffer(OutageSpan(BLOCKED, 20.0, 22.3))
+    suffer(epochs, "blocked 18.0 20.0, blocked 20.0 22.3")
     epochs.turned(StateChange(22.3, BLOCKED, PROTECTED, 10.4, outage_s=11.9))
     epochs.effective(2, 23.1, from_s=23.5)
     _, cut, healed = epochs.rows()
@@ -72,7 +77,7 @@ def test_a_measured_epoch_has_its_outage_whole_as_the_charts_and_the_log_have_it
 def test_a_measured_epoch_has_nothing_of_what_its_change_passed_through() -> None:
     epochs = Epochs(0.0)
     epochs.begin(1, 10.0, "semi-sync")
-    epochs.suffer(OutageSpan(BLOCKED, 10.5, 11.9, is_first=True))
+    suffer(epochs, "blocked 10.5 11.9 is_first=True")
     epochs.turned(StateChange(11.9, BLOCKED, PROTECTED, 1.4, outage_s=10.5))
     epochs.effective(1, 13.0, from_s=14.0)
     assert all(row.after is None or not row.after.outage for row in epochs.rows())
@@ -82,8 +87,7 @@ def test_what_came_first_is_told_first() -> None:
     """The cable is in again: unprotected until the replica has caught up, then a commit waits for it."""
     epochs = Epochs(0.0)
     epochs.begin(1, 40.0, "partition both → none")
-    epochs.suffer(OutageSpan(DEGRADED, 40.0, 41.8, 2671))
-    epochs.suffer(OutageSpan(BLOCKED, 42.0, 44.3, is_first=True))
+    suffer(epochs, "degraded 40.0 41.8 unprotected=2671, blocked 42.0 44.3 is_first=True")
     assert told(epochs.rows()[1])[1] == "2,671 commits unprotected, then blocked 2.3 s"
 
 
@@ -114,7 +118,7 @@ def test_a_restart_within_an_epoch_claims_nothing() -> None:
 
 def test_an_outage_that_lasts_says_so_until_its_epoch_ends() -> None:
     epochs = Epochs(0.0)
-    epochs.suffer(OutageSpan(BLOCKED, 3.0, 9.2, is_first=True))
+    suffer(epochs, "blocked 3.0 9.2 is_first=True")
     assert told(epochs.rows()[0])[0] == "blocked 6.2 s, not over yet"
     epochs.begin(1, 9.3, "partition both → none")
     assert told(epochs.rows()[0])[0] == "blocked 6.2 s"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.cli import experiment_run, main
+from replexplorer.cli import experiment_run
 from replexplorer.cli.experiment import LABS
 from replexplorer.cli.experiment_run import names_beside
 from replexplorer.core.errors import UsageError
@@ -22,6 +22,7 @@ from replexplorer.engine.experiment.lab_scripts import SCRIPTS
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import STACK_NAME_PATTERN
 from tests.known import refused
+from tests.unit.conftest import Run
 
 MINE = """\
 title = "Ours across the ocean"
@@ -94,31 +95,33 @@ def test_it_is_judged_by_its_comparisons(file: Path) -> None:
         assert [relation.holds for relation in lab.judge(found)] == held
 
 
-MISTAKES = [
-    ("seconds = 20", "secnds = 20"),
-    ("seconds = 60", "seconds = -1"),
-    ('rtt = "70ms"', 'rtt = "70 parsecs"'),
-    ('rtt = "70ms"', "rtt = [70]"),
-    ('rtt = "70ms"', "rtt = inf"),
-    ('rtt = "70ms"', '"rtt@replca" = "70ms"'),
-    ('rtt = "70ms"', '"rtt@db4" = "70ms"'),
-    ("clients = 4", "cleints = 4"),
-    ('name = "semi-sync"', 'name = "async"'),
-    ('left = "semi-sync.tps"', 'left = "sync.tps"'),
-    ('"semi-sync.p50_ms"', '"semi-sync.p51_ms"'),
-    ('is = ">="', 'is = "="'),
-    ('is = ">="\n', ""),
-    ('[[phase]]\nname = "async"', '[phase]\nname = "async"'),
-    ("replicas = 2", "replicas = 2.5"),
-    ("right = 70", "right = nan"),
-    ("times = 0.5", "times = inf"),
-    ("times = 0.5", "times = 0"),
-]
+MISTAKES = """\
+seconds = 20                   -> secnds = 20
+seconds = 60                   -> seconds = -1
+rtt = "70ms"                   -> rtt = "70 parsecs"
+rtt = "70ms"                   -> rtt = [70]
+rtt = "70ms"                   -> rtt = inf
+rtt = "70ms"                   -> "rtt@replca" = "70ms"
+rtt = "70ms"                   -> "rtt@db4" = "70ms"
+clients = 4                    -> cleints = 4
+name = "semi-sync"             -> name = "async"
+left = "semi-sync.tps"         -> left = "sync.tps"
+"semi-sync.p50_ms"             -> "semi-sync.p51_ms"
+is = ">="                      -> is = "="
+is = ">="                      ->
+[[phase]]; name = "async"      -> [phase]; name = "async"
+replicas = 2                   -> replicas = 2.5
+right = 70                     -> right = nan
+times = 0.5                    -> times = inf
+times = 0.5                    -> times = 0
+"""
+"""What stands there, and what instead; `;` is the end of a line."""
 
 
 def test_what_is_wrong_is_told_with_its_line(file: Path, snapshot: object) -> None:
     told = {}
-    for old, new in MISTAKES:
+    for line in MISTAKES.splitlines():
+        old, new = (side.strip().replace("; ", "\n") for side in line.split("->"))
         assert old in MINE
         file.write_text(MINE.replace(old, new, 1))
         told[new] = refused(LABS.named, str(file)).replace(str(file.parent), "HERE")
@@ -184,13 +187,10 @@ def there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("there")
-def test_a_lab_that_makes_stacks_looks_for_all_of_them_before_it_makes_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["lab", "run", "systems-78ms", "--quick", "--stack", "wan"]) == 4
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == (
-        "replexplorer: stack 'wan-lab-galera' is there already, and this makes one of that name:"
-        " `replexplorer down --stack wan-lab-galera`, or another --stack\n"
+def test_a_lab_that_makes_stacks_looks_for_all_of_them_before_it_makes_one(run: Run) -> None:
+    assert run("lab run systems-78ms --quick --stack wan") == (
+        4,
+        "",
+        "replexplorer: stack 'wan-lab-galera' already exists, and this makes one with that name:"
+        " `replexplorer down --stack wan-lab-galera`, or another --stack\n",
     )

@@ -158,20 +158,24 @@ def test_clients_are_shared_out_and_nobody_moves(changes: list[tuple[int, int]])
     assert max(share_out(100, [], 4)) - min(share_out(100, [], 4)) == 0
 
 
+PROCESSES = """\
+8    0     2  1
+1024 0     2  1
+64   0     16 1
+65   0     16 2
+1024 0     16 8
+8    20000 16 3
+2    80000 16 2
+0    500   16 1
+512  0     1  1
+"""
+"""Clients, statements a second and cores, and how many processes they take."""
+
+
 def test_processes_for_a_load() -> None:
-    """Clients, statements a second and cores."""
-    processes = {
-        (8, 0, 2): 1,
-        (1024, 0, 2): 1,
-        (64, 0, 16): 1,
-        (65, 0, 16): 2,
-        (1024, 0, 16): 8,
-        (8, 20_000, 16): 3,
-        (2, 80_000, 16): 2,
-        (0, 500, 16): 1,
-        (512, 0, 1): 1,
-    }
-    assert {load: processes_for(*load) for load in processes} == processes
+    for line in PROCESSES.splitlines():
+        *load, processes = map(int, line.split())
+        assert processes_for(*load) == processes, line
 
 
 @given(st.floats(1, 20_000), st.integers(1, 8), st.floats(0, 1e6))

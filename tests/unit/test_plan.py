@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -40,16 +38,17 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.link import LinkSettings
 from tests.fakes.servers import MARIADB, MYSQL_9, mysql_9
+from tests.typed import typed
 
-_V = TypeVar("_V")
 REPLICAS = ("db2", "db3")
 SERVER = mysql_9()
 
 
-def observed(values: Mapping[str, Value | None] | None = None) -> Observed:
+def observed(values: str = "", unknown: str = "") -> Observed:
     """A healthy stack at its defaults, with these values instead."""
+    have: dict[KnobName, Value | None] = {**defaults(REPLICAS), **typed(values)}
     return Observed(
-        values={**defaults(REPLICAS), **named(values or {})},
+        values={**have, **dict.fromkeys(map(parse_name, unknown.split()))},
         replicas=REPLICAS,
         servers=dict.fromkeys(("primary", *REPLICAS), SERVER),
         semi_sync_clients=2,
@@ -58,50 +57,30 @@ def observed(values: Mapping[str, Value | None] | None = None) -> Observed:
     )
 
 
-def named(values: Mapping[str, _V]) -> dict[KnobName, _V]:
-    """Names from their written form."""
-    return {parse_name(text): value for text, value in values.items()}
-
-
-def plan(wanted: Mapping[str, Value], have: Mapping[str, Value | None] | None = None) -> Plan:
-    return make_plan(observed(have), named(wanted))
+def plan(wanted: str, have: str = "", unknown: str = "") -> Plan:
+    return make_plan(observed(have, unknown), typed(wanted))
 
 
 def lines(planned: Plan) -> list[str]:
     return list(written(step.step for step in planned.steps))
 
 
-PLANS: list[tuple[dict[str, Value], dict[str, Value | None]]] = [
+PLANS = [
     (
-        {
-            "rtt@db2": 85.0,
-            "loss@db2": 1.0,
-            "partition@db2": "none",
-            "fsync_delay": 2.0,
-            "fsync_delay@db2": 1.0,
-            "sync_binlog": 0,
-            "bandwidth@db2": 1_000_000,
-        },
-        {"partition@db2": "ack", "fsync_delay@db2": 5.0, "loss@db2": 5.0},
+        "rtt@db2=85 loss@db2=1 partition@db2=none fsync_delay=2 fsync_delay@db2=1 sync_binlog=0"
+        " bandwidth@db2=1000000",
+        "partition@db2=ack fsync_delay@db2=5 loss@db2=5",
     ),
-    ({"semi_sync": "on", "rtt@db2": 85.0, "semi_sync_timeout": 3000, "wait_point": "after_commit"}, {}),
+    ("semi_sync=on rtt@db2=85 semi_sync_timeout=3s wait_point=after_commit", ""),
     (
-        {"wait_point": "after_commit", "semi_sync": "off", "rtt@db2": 5.0, "rtt@db3": 90.0},
-        {"semi_sync": "on", "rtt@db2": 85.0, "rtt@db3": 85.0},
+        "wait_point=after_commit semi_sync=off rtt@db2=5 rtt@db3=90",
+        "semi_sync=on rtt@db2=85 rtt@db3=85",
     ),
-    (
-        {
-            "replica_parallel_workers@db2": 8,
-            "replica_preserve_commit_order@db2": "off",
-            "sync_relay_log@db2": 1,
-        },
-        {},
-    ),
-    ({"clients": 32, "binlog_row_image": "minimal", "binlog_format": "mixed", "workload": "insert"}, {}),
-    ({"semi_sync_replicas": 1}, {"semi_sync": "on", "semi_sync_replicas": 2}),
-    ({"semi_sync_replicas": 3}, {"semi_sync": "on"}),
-    ({"innodb_doublewrite": "detect_only"}, {}),
-    ({"sync_binlog": 0}, {"sync_binlog": None}),
+    ("replica_parallel_workers@db2=8 replica_preserve_commit_order@db2=off sync_relay_log@db2=1", ""),
+    ("clients=32 binlog_row_image=minimal binlog_format=mixed workload=insert", ""),
+    ("semi_sync_replicas=1", "semi_sync=on semi_sync_replicas=2"),
+    ("semi_sync_replicas=3", "semi_sync=on"),
+    ("innodb_doublewrite=detect_only", ""),
 ]
 """What is wanted, on a stack with these values."""
 
@@ -112,104 +91,97 @@ def test_what_runs_in_which_order(snapshot: object) -> None:
 
 
 def test_a_link_between_two_replicas_is_planned_as_any_other_and_delays_no_commit() -> None:
-    made = plan({"rtt@db2:db3": 20_000.0, "partition@db2:db3": "both", "semi_sync_timeout": 300})
-    assert lines(made)[-1] == "link db2 <-> db3: rtt 20 s, partition both"
+    made = plan("rtt@db2:db3=4s partition@db2:db3=both semi_sync_timeout=300")
+    assert lines(made)[-1] == "link db2 <-> db3: rtt 4 s, partition both"
     assert made.warnings == (), "the timeout is of the links to the source"
     [step] = [step.step for step in made.steps if isinstance(step.step, LinkStep)]
-    assert (step.link, step.settings) == ("db2:db3", LinkSettings(rtt_ms=20_000.0, partition="both"))
-    jitter = plan({"rtt@db2:db3": 1.0}, {"rtt@db2:db3": 20.0, "jitter@db2:db3": 5.0})
+    assert (step.link, step.settings) == ("db2:db3", LinkSettings(rtt_ms=4000.0, partition="both"))
+    jitter = plan("rtt@db2:db3=1", "rtt@db2:db3=20 jitter@db2:db3=5")
     assert jitter.warnings == ("jitter@db2:db3 5 ms is limited to 0.354 ms: half the one-way delay each way",)
 
 
 def test_switching_off_is_taken_back_with_a_kick_and_what_was_unknown_not_at_all() -> None:
-    made = plan({"semi_sync": "off"}, {"semi_sync": "on"})
-    assert [type(step) for step in made.rollback()] == [SqlStep, Kick]
-    made = plan({"sync_binlog": 0, "rtt@db2": 5.0}, {"sync_binlog": None, "rtt@db2": None})
+    assert [type(step) for step in plan("semi_sync=off", "semi_sync=on").rollback()] == [SqlStep, Kick]
+    made = plan("sync_binlog=0 rtt@db2=5", unknown="sync_binlog rtt@db2")
     assert made.rollback() == ()
     assert [before for before, _ in made.changes.values()] == [None, None]
 
 
 def test_an_unknown_delay_falls_only_to_zero() -> None:
-    unknown: dict[str, Value | None] = {"rtt@db2": None}
-    assert lines(plan({"rtt@db2": 0.0, "sync_binlog": 0}, unknown))[0].startswith("link")
-    assert lines(plan({"rtt@db2": 1.0, "sync_binlog": 0}, unknown))[-1].startswith("link")
+    assert lines(plan("rtt@db2=0 sync_binlog=0", unknown="rtt@db2"))[0].startswith("link")
+    assert lines(plan("rtt@db2=1 sync_binlog=0", unknown="rtt@db2"))[-1].startswith("link")
 
 
 def test_without_a_load_no_session_is_renewed() -> None:
     stack = replace(observed(), load_runs=False)
-    made = make_plan(stack, named({"binlog_format": "mixed"}))
+    made = make_plan(stack, typed("binlog_format=mixed"))
     assert lines(made) == ["SET GLOBAL binlog_format = 'MIXED'"]
     assert written(made.rollback()) == ("SET GLOBAL binlog_format = 'ROW'",)
 
 
-CLIENTS: list[tuple[int | None, dict[str, bool | None]]] = [
-    (2, {"db2": True, "db3": True}),
-    (1, {"db2": True, "db3": False}),
-    (0, {"db2": True, "db3": False}),
-    (0, {"db2": True, "db3": True}),
-    (0, {}),
-    (None, {}),
-]
-"""How many the source has, and which replicas it has registered."""
+CLIENTS = """\
+2 | db2 db3
+1 | db2
+0 | db2
+0 | db2 db3
+"""
+"""How many the source counts, and which replicas it has registered."""
 
 
 def test_only_unregistered_replicas_restart_their_io_thread(snapshot: object) -> None:
-    told = []
-    for clients, registered in CLIENTS:
-        stack = replace(observed(), semi_sync_clients=clients, registered=registered)
-        told.append((clients, registered, lines(make_plan(stack, named({"semi_sync": "on"})))))
+    told = {}
+    for line in CLIENTS.splitlines():
+        clients, names = line.split("|")
+        registered: dict[str, bool | None] = {name: name in names for name in REPLICAS}
+        stack = replace(observed(), semi_sync_clients=int(clients), registered=registered)
+        told[line] = lines(make_plan(stack, typed("semi_sync=on")))
+    for clients_unknown in (0, None):
+        stack = replace(observed(), semi_sync_clients=clients_unknown, registered={})
+        told[f"{clients_unknown}, registered unknown"] = lines(make_plan(stack, typed("semi_sync=on")))
     assert told == snapshot
 
 
-_OPEN_FAR: dict[str, Value | None] = {
-    "load_mode": "open",
-    "clients": 8,
-    "semi_sync": "on",
-    "rtt@db2": 85.0,
-    "rtt@db3": 85.0,
-}
-
-
-CASES: list[tuple[dict[str, Value], dict[str, Value | None]]] = [
-    ({"semi_sync_timeout": 170}, {"rtt@db2": 85.0}),
-    ({"rtt@db3": 85.0}, {"semi_sync_timeout": 100}),
-    ({"semi_sync_timeout": 171}, {"rtt@db2": 85.0}),
-    ({"sync_binlog": 1}, {"semi_sync_timeout": 100, "rtt@db2": 85.0}),
-    ({"sync_binlog": 0}, {"semi_sync": "on"}),
-    ({"sync_binlog": 0}, {"semi_sync": "on", "sync_binlog": 0}),
-    ({"semi_sync": "on"}, {"sync_binlog": 100}),
-    ({"sync_binlog": 0}, {}),
-    ({"sync_binlog": 1}, {"semi_sync": "on"}),
-    ({"sync_binlog@db2": 0}, {"semi_sync": "on"}),
-    ({"semi_sync_replicas": 2}, {}),
-    ({"semi_sync": "on", "semi_sync_replicas": 3}, {}),
-    ({"binlog_group_commit_sync_delay": 1000}, {"sync_binlog": 0}),
-    ({"binlog_group_commit_sync_delay": 1000}, {"sync_binlog": 100}),
-    ({"binlog_group_commit_sync_delay": 0}, {"sync_binlog": 0}),
-    ({"rate": 95.0}, _OPEN_FAR),
-    ({"rate": 94.0}, _OPEN_FAR),
-    ({"rate": 95.0}, {**_OPEN_FAR, "semi_sync": "off"}),
-    ({"rate": 95.0}, {**_OPEN_FAR, "load_mode": "closed"}),
-    ({"rate": 95.0}, {**_OPEN_FAR, "rtt@db3": 5.0}),
-    ({"rate": 95.0}, {**_OPEN_FAR, "rtt@db3": 5.0, "semi_sync_replicas": 2}),
-    ({"load_mode": "open"}, {**_OPEN_FAR, "rate": 500.0}),
-]
+OPEN = "load_mode=open clients=8 rtt@db2=85"
+FAR = f"{OPEN} semi_sync=on rtt@db3=85"
+WARNED = f"""\
+semi_sync_timeout=170                 | rtt@db2=85
+rtt@db3=85                            | semi_sync_timeout=100
+semi_sync_timeout=171                 | rtt@db2=85
+sync_binlog=1                         | semi_sync_timeout=100 rtt@db2=85
+sync_binlog=0                         | semi_sync=on
+sync_binlog=0                         | semi_sync=on sync_binlog=0
+semi_sync=on                          | sync_binlog=100
+sync_binlog=0                         |
+sync_binlog@db2=0                     | semi_sync=on
+semi_sync_replicas=2                  |
+semi_sync=on semi_sync_replicas=3     |
+binlog_group_commit_sync_delay=1000   | sync_binlog=0
+binlog_group_commit_sync_delay=1000   | sync_binlog=100
+binlog_group_commit_sync_delay=0      | sync_binlog=0
+rate=95                               | {FAR}
+rate=94                               | {FAR}
+rate=95                               | {OPEN} rtt@db3=85
+rate=95                               | {FAR} load_mode=closed
+rate=95                               | {OPEN} semi_sync=on rtt@db3=5
+rate=95                               | {OPEN} semi_sync=on rtt@db3=5 semi_sync_replicas=2
+load_mode=open                        | {FAR} rate=500
+"""
 """What is wanted, on a stack with these values."""
 
 
 def test_warnings(snapshot: object) -> None:
-    assert [(wanted, have, plan(wanted, have).warnings) for wanted, have in CASES] == snapshot
+    assert {line: plan(*line.split("|")).warnings for line in WARNED.splitlines()} == snapshot
 
 
 def test_mariadb_changes_its_wait_point_between_commits() -> None:
-    seen = run_by(MariaDb.of(MARIADB, {}), {"wait_point": "after_sync", "semi_sync": "on"})
+    seen = run_by(MariaDb.of(MARIADB, {}), "wait_point=after_sync semi_sync=on")
     change = "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'"
     block = "SET STATEMENT lock_wait_timeout=9 FOR BACKUP STAGE BLOCK_COMMIT"
     held = ["BACKUP STAGE START", block, change, "BACKUP STAGE END"]
     for acknowledged, ran in ((True, held), (False, [change])):
         seen = replace(seen, commits_are_acknowledged=acknowledged)
-        assert lines(make_plan(seen, named({"wait_point": "after_commit"}))) == ran
-        assert lines(make_plan(seen, named({"semi_sync_timeout": 3000})))[0].startswith("SET GLOBAL")
+        assert lines(make_plan(seen, typed("wait_point=after_commit"))) == ran
+        assert lines(make_plan(seen, typed("semi_sync_timeout=3s")))[0].startswith("SET GLOBAL")
 
 
 WORDY = MySql.of(MYSQL_9, {"innodb_doublewrite": Range(None, None, words=("off", "on", "fast"))})
@@ -219,26 +191,26 @@ ALONE = replace(observed(), servers={SOURCE: SERVER}, semi_sync_clients=0)
 WITHOUT_DB2 = replace(ALONE, servers={SOURCE: SERVER, "db3": SERVER})
 
 
-def run_by(server: MySql, values: Mapping[str, Value | None] | None = None) -> Observed:
+def run_by(server: MySql, values: str = "", unknown: str = "") -> Observed:
     """The stack with this server everywhere."""
-    seen = observed(values)
+    seen = observed(values, unknown)
     return replace(seen, servers=dict.fromkeys(seen.servers, server))
 
 
-REFUSED: list[tuple[Observed, dict[str, Value]]] = [
-    (observed({"innodb_doublewrite": "off"}), {"innodb_doublewrite": "on"}),
-    (observed(), {"innodb_doublewrite@db2": "off", "sync_binlog": 0}),
-    (observed(), {"sync_binlog": 0, "replica_parallel_workers@db2": 0}),
-    (run_by(WORDY), {"innodb_doublewrite": "detect_only"}),
-    (run_by(BARE, {"semi_sync_replicas": None}), {"semi_sync_replicas": 2}),
-    (observed(), {"jitter@db2": 5.0}),
-    (observed(), {"jitter@db2": 50.0, "rtt@db2": 85.0}),
-    (observed(), {"jitter@db2": 21.0, "delay_to_primary@db2": 40.0}),
-    (ALONE, {"sync_relay_log@db3": 1}),
-    (ALONE, {"semi_sync": "on"}),
-    (replace(ALONE, late={"db2": "", "db3": ""}), {"semi_sync": "on"}),
-    (WITHOUT_DB2, {"semi_sync": "on", "semi_sync_replicas": 2}),
-    (replace(observed(), impossible=SHIM), {"fsync_delay": 2.0, "sync_binlog": 0}),
+REFUSED = [
+    (observed("innodb_doublewrite=off"), "innodb_doublewrite=on"),
+    (observed(), "innodb_doublewrite@db2=off sync_binlog=0"),
+    (observed(), "sync_binlog=0 replica_parallel_workers@db2=0"),
+    (run_by(WORDY), "innodb_doublewrite=detect_only"),
+    (run_by(BARE, unknown="semi_sync_replicas"), "semi_sync_replicas=2"),
+    (observed(), "jitter@db2=5"),
+    (observed(), "jitter@db2=50 rtt@db2=85"),
+    (observed(), "jitter@db2=21 delay_to_primary@db2=40"),
+    (ALONE, "sync_relay_log@db3=1"),
+    (ALONE, "semi_sync=on"),
+    (replace(ALONE, late={"db2": "", "db3": ""}), "semi_sync=on"),
+    (WITHOUT_DB2, "semi_sync=on semi_sync_replicas=2"),
+    (replace(observed(), impossible=SHIM), "fsync_delay=2 sync_binlog=0"),
 ]
 
 
@@ -246,30 +218,32 @@ def test_what_cannot_be_is_refused_before_anything_runs(snapshot: object) -> Non
     told = []
     for stack, wanted in REFUSED:
         with pytest.raises(ReplexplorerError) as caught:
-            make_plan(stack, named(wanted))
+            make_plan(stack, typed(wanted))
         told.append((wanted, caught.typename, str(caught.value)))
     assert told == snapshot
 
 
 def test_what_is_almost_refused_is_planned() -> None:
-    assert make_plan(WITHOUT_DB2, named({"semi_sync": "on"})).steps
     has_not_noticed_yet = replace(ALONE, semi_sync_clients=1)
-    assert make_plan(has_not_noticed_yet, named({"semi_sync": "on"})).steps
-    assert make_plan(run_by(WORDY), named({"innodb_doublewrite": "fast"})).steps
-    assert not make_plan(replace(observed(), impossible=SHIM), named({"fsync_delay": 0.0})).steps
+    for stack, wanted, is_something in (
+        (WITHOUT_DB2, "semi_sync=on", True),
+        (has_not_noticed_yet, "semi_sync=on", True),
+        (replace(observed(), impossible=SHIM), "fsync_delay=0", False),
+    ):
+        assert bool(make_plan(stack, typed(wanted)).steps) is is_something, wanted
+    assert make_plan(run_by(WORDY), {parse_name("innodb_doublewrite"): "fast"}).steps
 
 
 def test_the_kick_waits_for_the_longest_delay_before_or_after() -> None:
-    for rtt_ms, deadline_s in ((85.0, 2.0), (2000.0, 6.0)):
-        made = plan({"semi_sync": "on", "rtt@db2": 0.0}, {"rtt@db2": rtt_ms})
+    for rtt_ms, deadline_s in ((85, 2.0), (2000, 6.0)):
+        made = plan("semi_sync=on rtt@db2=0", f"rtt@db2={rtt_ms}")
         assert Kick(deadline_s) in [planned.step for planned in made.steps]
 
 
 def test_a_link_goes_on_being_asked_what_is_limited_now() -> None:
     asked = LinkSettings(rtt_ms=10, jitter_ms=20)
-    limited = observed({"rtt@db2": 10.0, "jitter@db2": 3.5})
-    stack = replace(limited, asked_of_links={"db2": asked})
-    (step,) = [planned.step for planned in make_plan(stack, named({"rtt@db2": 85.0})).steps]
+    stack = replace(observed("rtt@db2=10 jitter@db2=3.5"), asked_of_links={"db2": asked})
+    (step,) = [planned.step for planned in make_plan(stack, typed("rtt@db2=85")).steps]
     assert step == LinkStep("db2", replace(asked, rtt_ms=85.0), (KnobName("rtt", "db2"),))
 
 

@@ -146,6 +146,7 @@ rtt@db2 = 85
 rtt@replica = 85
 process_dies = 0
 power_cut > 300
+power-cut > 300
 faults = 0
 settled
 mark 1

@@ -9,11 +9,9 @@ import re
 from dataclasses import replace
 from unicodedata import category
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.cli import main
 from replexplorer.cli.output import Output
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import UsageError
@@ -91,22 +89,6 @@ def test_narration_warnings_progress_and_tables_show_it() -> None:
     assert not OBEYED.search(err.getvalue().replace("\r\n", "\n") + out.getvalue())
     assert err.getvalue().count("\n") == 4
     assert out.getvalue().count("\n") == 3
-
-
-def test_arguments_in_errors_show_it(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (
-        [f"{RED}x"],
-        ["lab", "run", f"./{RED}.toml"],
-        ["predict", f"rtt={RED}"],
-        ["export", f"\x1b]0;title\x07{'x' * 5000}"],
-        ["load", "--clients", "9" * 5000],
-        ["--config", f"/no/{RED}", "config"],
-    ):
-        assert main(words) == 2
-        out, err = capsys.readouterr()
-        assert not OBEYED.search(out + err)
-        assert err.count("\n") == 1
-        assert len(err) < 1100
 
 
 def hostile_session() -> list[Tick]:

@@ -58,43 +58,9 @@ def parsed(status: Status) -> dict[str, float]:
     return found
 
 
-def test_the_figures_of_a_status_are_series_in_base_units() -> None:
+def test_the_figures_of_a_status_are_series_in_base_units(snapshot: object) -> None:
     found = parsed(STATUS)
-    states = {key: value for key, value in found.items() if "state=" in key and value}
-    assert states == {
-        'protection_state{state="degraded"}': 1,
-        'replica_io_thread_state{node="db2",state="on"}': 1,
-        'replica_sql_thread_state{node="db2",state="error"}': 1,
-    }
-    assert {key: value for key, value in found.items() if "state=" not in key} == {
-        'node_up{node="db1"}': 1,
-        'node_up{node="db2"}': 1,
-        'node_up{node="db3"}': 0,
-        'node_executed_transactions_total{node="db1"}': 9,
-        'node_executed_transactions_total{node="db2"}': 7,
-        "protection_replicas_acking{}": 0,
-        "protection_replicas_required{}": 1,
-        "protection_fallbacks_total{}": 2,
-        'exposure_commits{failure="process_dies"}': 0,
-        'exposure_commits{failure="power_cut"}': 5,
-        'exposure_low_commits{failure="process_dies"}': 0,
-        'exposure_low_commits{failure="power_cut"}': 4,
-        'exposure_high_commits{failure="process_dies"}': 0,
-        'exposure_high_commits{failure="power_cut"}': 7,
-        'replica_lag_seconds{node="db2"}': 1.5,
-        'replica_queued_transactions{node="db2"}': 12,
-        'replica_applied_transactions_per_second{node="db2"}': 245.5,
-        'replica_drain_seconds{node="db2"}': 4,
-        'replica_workers{node="db2"}': 4,
-        'replica_workers_busy{node="db2"}': 3,
-        'replica_thread_errno{node="db2",thread="sql"}': 1062,
-        'replica_diverged{node="db3"}': 1,
-        'link_rtt_asked_seconds{a="db1",b="db2"}': 0.085,
-        'link_rtt_measured_seconds{a="db1",b="db2"}': 0.085432,
-        'disk_fsync_delay_seconds{node="db1"}': 0,
-        'disk_fsync_measured_seconds{node="db1"}': 0.00025,
-        "footprint_bytes{}": 12_345_678_901,
-    }
+    assert {key: value for key, value in found.items() if "state=" not in key or value} == snapshot
 
 
 def test_every_metric_has_its_figure_in_the_document() -> None:

@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 from bench.prediction_tables import validation_markdown
 from replexplorer.cli.arguments import COMMANDS, GROUPS, build_parser
+from replexplorer.cli.experiment import DRILLS
+from replexplorer.core.experiment.drill import FIGURES
 from replexplorer.core.fault import KINDS
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value
 from replexplorer.formats.calibration import shipped_calibration
@@ -30,7 +32,7 @@ def page(name: str) -> str:
 def drawn(name: str, what: str) -> str:
     """What stands in a page of the docs between the comments that begin and end it."""
     [found] = re.findall(rf"<!-- {what}: .*? -->\n(.*?)<!-- end of {what} -->", page(name), re.DOTALL)
-    return str(found).strip()
+    return re.sub(r"\|(---\|)+", lambda line: line[0].replace("---", " --- "), str(found).strip())
 
 
 def table_of(rows: Iterable[tuple[str, ...]], *heads: str) -> str:
@@ -62,7 +64,7 @@ def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
         for k in BY_KEY.values()
     ]
     wanted = table_of(rows, "knob", "values", "default", "what it does")
-    assert table.replace("|---|---|---|---|", "| --- | --- | --- | --- |") == wanted
+    assert table == wanted
 
 
 def test_the_table_of_faults_is_drawn_from_their_kinds() -> None:
@@ -71,12 +73,19 @@ def test_the_table_of_faults_is_drawn_from_their_kinds() -> None:
     assert table == table_of(rows, "fault", "what happens", "without `@NODE`", "`fault clear`")
 
 
+def test_the_tables_of_drills_are_drawn_from_those_that_ship() -> None:
+    drills = [(f"`{drill.name}`", drill.title, drill.teaches) for drill in DRILLS.shipped().values()]
+    figures = [(f"`{name}`", words) for name, words in FIGURES.items()]
+    assert drawn("reference/drills", "drills") == table_of(drills, "drill", "what happens", "what it shows")
+    assert drawn("reference/drills", "figures") == table_of(figures, "figure", "what it is")
+
+
 def test_the_table_of_keys_is_drawn_from_the_actions() -> None:
     rows = [
         (f"`{each.id}`", " ".join(f"`{key_label(key)}`" for key in keys_of(each.id, {})), each.title)
         for each in ACTIONS
     ]
-    table = drawn("reference/keys", "keys").replace("|---|---|---|", "| --- | --- | --- |")
+    table = drawn("reference/keys", "keys")
     assert table == table_of(rows, "id", "keys", "does"), "paste it"
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from replexplorer.adapters.attached.changes import ChangeJournal, file_of
-from replexplorer.cli import main
 from replexplorer.core.change.journalled import before_set
 from replexplorer.formats import paths
+from tests.unit.conftest import Run
 
 
 @pytest.fixture(autouse=True)
@@ -31,30 +31,27 @@ def journal_of(directory: Path, port: int) -> ChangeJournal:
 
 
 def test_a_journal_that_an_attach_still_holds_keeps_no_other_from_being_undone(
-    directory: Path, capsys: pytest.CaptureFixture[str]
+    directory: Path, run: Run
 ) -> None:
     held = journal_of(directory, 1)
     journal_of(directory, 2).close()
     try:
-        assert main(["revert"]) == 4
+        said = run("revert")
     finally:
         held.close()
-    said = capsys.readouterr()
+    assert said.code == 4
     assert "undoing what is left at 127.0.0.1:2" in said.err
     assert "sync_binlog" in said.out
-    assert (
-        "replexplorer: another `attach --allow-changes` (pid 4711) changes these servers: end it" in said.err
-    )
+    told = "replexplorer: another `attach --allow-changes` (pid 4711) is changing these servers: stop it"
+    assert told in said.err
     assert held.file.exists()
 
 
-def test_a_journal_that_alone_was_meant_and_is_held_is_the_error(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_journal_that_alone_was_meant_and_is_held_is_the_error(directory: Path, run: Run) -> None:
     held = journal_of(directory, 1)
     try:
-        for words in (["revert"], ["revert", "mysql://u@127.0.0.1:1"]):
-            assert main(words) == 4
-            assert "(pid 4711) changes these servers" in capsys.readouterr().err
+        for words in ("revert", "revert mysql://u@127.0.0.1:1"):
+            said = run(words)
+            assert (said.code, "(pid 4711) is changing these servers" in said.err) == (4, True)
     finally:
         held.close()

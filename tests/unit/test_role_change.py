@@ -23,8 +23,17 @@ S, X, Y, OLD = "5555", "2222", "3333", "0000"
 """Server UUIDs of the source that is gone, of db2 and of db3, and of one that was the source long ago."""
 
 
-def nodes(db2: str, db3: str, *, trouble2: str | None = None, trouble3: str | None = None) -> list[Candidate]:
-    return [Candidate("db2", db2, trouble2, X), Candidate("db3", db3, trouble3, Y)]
+UUIDS = {"db2": X, "db3": Y}
+
+
+def candidates(text: str) -> list[Candidate]:
+    """`db2 5555:1-9 | db3 (is down)`: what each has, and why it cannot be promoted."""
+    found = []
+    for each in filter(None, text.split(" | ")):
+        has, _, trouble = each.partition(" (")
+        node, _, received = has.partition(" ")
+        found.append(Candidate(node, received, trouble.rstrip(")") or None, UUIDS.get(node, "")))
+    return found
 
 
 KNOWN = Lineage(S, f"{OLD}:1-9")
@@ -44,48 +53,49 @@ BETTER = {
 
 def test_the_one_that_has_all_of_the_source_s_is_promoted() -> None:
     for case, (good, other) in BETTER.items():
-        first = choose(nodes(good.replace("YY", Y), other.replace("YY", Y)), KNOWN)
-        second = choose(nodes(other.replace("YY", X), good.replace("YY", X)), KNOWN)
+        first = choose(candidates(f"db2 {good} | db3 {other}".replace("YY", Y)), KNOWN)
+        second = choose(candidates(f"db2 {other} | db3 {good}".replace("YY", X)), KNOWN)
         assert (first.node, first.lacks, first.donor) == ("db2", "", None), case
         assert (second.node, second.lacks, second.donor) == ("db3", "", None), case
 
 
-LACKING: dict[str, tuple[list[Candidate], str | None]] = {
-    "each has some": (nodes(f"{S}:1-9", f"{S}:1-7:20, {Y}:1"), None),
-    "each of three has": ([*nodes(f"{S}:1-9", f"{S}:1-7:20"), Candidate("db4", f"{S}:30")], None),
-    "detached, it has more": (nodes(f"{S}:1-9", f"{S}:1-12", trouble3="follows no source"), None),
-    "the wanted one lacks some": (nodes(f"{S}:1-9", f"{S}:1-12"), "db2"),
-    "one has nothing": (nodes("", f"{S}:1-3", trouble3="follows no source"), None),
-    "a hole hands nothing on": (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), None),
-    "a hole is wanted": (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-12, {Y}:1-8"), "db3"),
+LACKING = {
+    "each has some": ("db2 5555:1-9 | db3 5555:1-7:20, 3333:1", None),
+    "each of three has": ("db2 5555:1-9 | db3 5555:1-7:20 | db4 5555:30", None),
+    "detached, it has more": ("db2 5555:1-9 | db3 5555:1-12 (follows no source)", None),
+    "the wanted one lacks some": ("db2 5555:1-9 | db3 5555:1-12", "db2"),
+    "one has nothing": ("db2 | db3 5555:1-3 (follows no source)", None),
+    "a hole hands nothing on": ("db2 5555:1-9, 3333:1-9 | db3 5555:1-12, 3333:1-8", None),
+    "a hole is wanted": ("db2 5555:1-9, 3333:1-9 | db3 5555:1-12, 3333:1-8", "db3"),
 }
+"""What each has, and who is wanted."""
 
 
 def test_what_the_chosen_one_lacks_is_fetched_or_has_to_be_accepted(snapshot: object) -> None:
     told = {}
-    for case, (candidates, wanted) in LACKING.items():
-        accepted = choose(candidates, KNOWN, wanted, accept_loss=True)
+    for case, (text, wanted) in LACKING.items():
+        accepted = choose(candidates(text), KNOWN, wanted, accept_loss=True)
         told[case] = f"{accepted.node} lacks {accepted.lacks}, which {accepted.donor} has"
         if accepted.donor is None:
             with pytest.raises(StackUnavailable, match=r"promoting db2 would lose \d trans.*\(db2 lacks"):
-                choose(candidates, KNOWN, wanted)
+                choose(candidates(text), KNOWN, wanted)
     assert told == snapshot
 
 
-REFUSED: list[tuple[list[Candidate], str | None]] = [
-    ([], None),
-    (nodes(f"{S}:1-9", "", trouble2="has an error", trouble3="is down"), None),
-    ([*nodes(f"{S}:1-9", f"{S}:1-5:30"), Candidate("db4", f"{S}:40")], None),
-    (nodes(f"{S}:1-9", "", trouble3="is down"), "db3"),
-    (nodes(f"{S}:1-9, {Y}:1-9", f"{S}:1-9, {Y}:1-4"), "db3"),
+REFUSED = [
+    ("", None),
+    ("db2 5555:1-9 (has an error) | db3 (is down)", None),
+    ("db2 5555:1-9 | db3 5555:1-5:30 | db4 5555:40", None),
+    ("db2 5555:1-9 | db3 (is down)", "db3"),
+    ("db2 5555:1-9, 3333:1-9 | db3 5555:1-9, 3333:1-4", "db3"),
 ]
 
 
 def test_who_cannot_be_promoted_is_refused_in_one_line(snapshot: object) -> None:
     told = []
-    for candidates, wanted in REFUSED:
+    for text, wanted in REFUSED:
         with pytest.raises(StackUnavailable) as refused:
-            choose(candidates, KNOWN, wanted)
+            choose(candidates(text), KNOWN, wanted)
         told.append(str(refused.value))
     assert told == snapshot
 
@@ -107,8 +117,8 @@ def test_a_hole_that_only_the_history_shows_is_one() -> None:
 
 
 def test_a_switchover_prefers_the_one_without_transactions_of_its_own_though_it_is_behind() -> None:
-    candidates = nodes(f"{S}:1-9, {X}:1-200", f"{S}:1-8")
-    assert choose(candidates, Lineage(S, f"{S}:1-9"), catches_up=True).node == "db3"
+    both = candidates("db2 5555:1-9, 2222:1-200 | db3 5555:1-8")
+    assert choose(both, Lineage(S, f"{S}:1-9"), catches_up=True).node == "db3"
 
 
 numbers = st.lists(st.integers(1, 40), max_size=12)
@@ -120,7 +130,7 @@ def gtids(found: list[int]) -> str:
 
 @given(st.lists(numbers, min_size=1, max_size=4), st.integers(0, 3))
 def test_the_chosen_one_has_or_can_fetch_whatever_any_has(found: list[list[int]], errant: int) -> None:
-    candidates = [
+    nodes = [
         Candidate(
             f"db{at}",
             unite_gtids(gtids(each), f"{at}{X}:1-{errant * 20}" if errant else ""),
@@ -131,13 +141,13 @@ def test_the_chosen_one_has_or_can_fetch_whatever_any_has(found: list[list[int]]
     ]
     lineage = Lineage(S)
     try:
-        chosen = choose(candidates, lineage)
+        chosen = choose(nodes, lineage)
     except StackUnavailable:
         union = {number for each in found for number in each}
         assert all(set(each) != union for each in found)
         return
-    [node] = [each for each in candidates if each.node == chosen.node]
-    [*gives] = [each.received for each in candidates if each.node == chosen.donor]
+    [node] = [each for each in nodes if each.node == chosen.node]
+    [*gives] = [each.received for each in nodes if each.node == chosen.donor]
     everything = unite_gtids(*map(gtids, found))
     assert subtract_gtids(everything, node.received, *gives) == ""
 

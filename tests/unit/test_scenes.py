@@ -6,15 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.core.knobs.names import (
-    KnobName,
-    defaults,
-    desired_of,
-    parse_assignment,
-    parse_name,
-)
+from replexplorer.core.knobs.names import defaults, desired_of, parse_assignment, parse_name
 from replexplorer.core.preset import Preset
-from replexplorer.core.topology import SOURCE, Roster, new_roster
+from replexplorer.core.topology import Roster, new_roster
 from replexplorer.formats import scenes
 from replexplorer.formats.scenes import (
     SHIPPED,
@@ -27,6 +21,7 @@ from replexplorer.formats.scenes import (
     turned,
 )
 from tests.known import refused
+from tests.typed import typed
 
 
 @pytest.fixture(autouse=True)
@@ -66,10 +61,7 @@ def test_the_four_modes_are_listed_before_the_users_own(tmp_path: Path) -> None:
 
 
 def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
-    requested = defaults(REPLICAS) | {
-        KnobName("rtt", "db2"): 85.5,
-        KnobName("semi_sync", SOURCE): "on",
-    }
+    requested = defaults(REPLICAS) | typed("rtt@db2=85.5 semi_sync=on")
     knobs, file = scene_keys(requested), own_file("mine")
     wrote = Preset("mine", 'with "quotes" and \\', "user", file, knobs, whole=True)
     assert not save_scene(wrote)
@@ -83,10 +75,10 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
 
 def test_where_all_replicas_agree_the_key_is_bare_and_a_link_between_two_never_is() -> None:
     own = {"rtt@db2:db3": 5.0, "sync_relay_log@db2": 1, "sync_relay_log@db3": 100, "sync_binlog": 0}
-    agreed = {"rtt@db2": 5.0, "rtt@db3": 5.0}
-    requested = {parse_name(name): value for name, value in {**own, **agreed, "sync_binlog@db2": 0}.items()}
+    agreed = typed("rtt@db2=5 rtt@db3=5 sync_binlog@db2=0")
+    requested = agreed | {parse_name(name): value for name, value in own.items()}
     assert scene_keys(requested) == {**own, "rtt": 5.0, "sync_binlog@db2": 0}
-    farther = {**requested, KnobName("rtt", "db2:db3"): 9.0}
+    farther = requested | typed("rtt@db2:db3=9")
     assert scene_keys(farther) == {**scene_keys(requested), "rtt@db2:db3": 9.0}
 
 
@@ -98,13 +90,8 @@ def test_a_scene_from_before_nodes_had_numbers_is_applied(tmp_path: Path) -> Non
         '"rtt@replica2" = 5.0\n"innodb_flush_log_at_trx_commit@primary" = 2\n"sync_relay_log@replica2" = 7\n'
     )
     scene = find_scene("old")
-    assert desired_of([parse_assignment(text, roster) for text in scene.assignments()]) == {
-        KnobName("sync_binlog", SOURCE): 0,
-        KnobName("rtt", "db1"): 85.0,
-        KnobName("rtt", "db3"): 5.0,
-        KnobName("innodb_flush_log_at_trx_commit", SOURCE): 2,
-        KnobName("sync_relay_log", "db3"): 7,
-    }
+    now = "sync_binlog=0 rtt@db1=85 rtt@db3=5 innodb_flush_log_at_trx_commit=2 sync_relay_log@db3=7"
+    assert desired_of([parse_assignment(text, roster) for text in scene.assignments()]) == typed(now)
 
 
 MISTAKES = [

@@ -93,45 +93,109 @@ def test_all_numbers_of_a_range_are_as_likely() -> None:
     assert min(drawn.values()) > 850
 
 
-MISTAKES = [
-    "",
-    "-- nothing\n\n",
-    "SELECT 1;\nSELECT :rand(5,1)",
-    "SELECT 1;\n\nSELECT :id",
-    "SELECT :rand(1)",
-    "SELECT :rand(a,b)",
-    "SELECT :ran(1,2)",
-    "\\sleep 5\nSELECT 1",
-    "\\set x 5\nSELECT 1",
-    "\\set x rand(1,2)\n\nSELECT 1",
-    "SELECT 1;\n;",
-    "SELECT 1;\nSELECT 'open",
-    "SELECT 1 /* open",
-    "BEGIN;\nSELECT 1;",
-    "SELECT 1;\nBEGIN;\nCOMMIT",
-    "SELECT 1;\nCOMMIT",
-    "BEGIN;\nCOMMIT;\nSELECT 1",
-    "DELIMITER //",
-    "USE other;",
-    "SELECT 1;\0",
-    "\\weight 0\nSELECT 1",
-    "\\weight x\nSELECT 1",
-    "\\rows 5\nSELECT 1",
-    "\\rows 5\nCREATE TABLE mysql.user (a INT)",
-    "\\rows 5\nCREATE TABLE a (a INT);\nSELECT 1",
-    "\\rows 5\nCREATE TABLE a (a INT)",
-    "\\database mysql\nSELECT 1",
-    "\\database a\n\n\\database b\nSELECT 1",
-    "\\weight 2\n\nSELECT 1",
-    "\\set b :a + 1\nSELECT :b",
-    "\\set a text(3)\n\\set b :a + 1\nSELECT :b",
-    "\\set a rand(1,2)\n\\set a :a + 1\nSELECT :a",
-    "\\set a rand(1,2)\n\\set b :a + 1\n\\set a text(2)\nSELECT :b",
-]
+MISTAKES = r"""-- nothing
+
+===
+SELECT 1;
+SELECT :rand(5,1)
+===
+SELECT 1;
+
+SELECT :id
+===
+SELECT :rand(1)
+===
+SELECT :rand(a,b)
+===
+SELECT :ran(1,2)
+===
+\sleep 5
+SELECT 1
+===
+\set x 5
+SELECT 1
+===
+\set x rand(1,2)
+
+SELECT 1
+===
+SELECT 1;
+;
+===
+SELECT 1;
+SELECT 'open
+===
+SELECT 1 /* open
+===
+BEGIN;
+SELECT 1;
+===
+SELECT 1;
+BEGIN;
+COMMIT
+===
+SELECT 1;
+COMMIT
+===
+BEGIN;
+COMMIT;
+SELECT 1
+===
+DELIMITER //
+===
+USE other;
+===
+\weight 0
+SELECT 1
+===
+\weight x
+SELECT 1
+===
+\rows 5
+SELECT 1
+===
+\rows 5
+CREATE TABLE mysql.user (a INT)
+===
+\rows 5
+CREATE TABLE a (a INT);
+SELECT 1
+===
+\rows 5
+CREATE TABLE a (a INT)
+===
+\database mysql
+SELECT 1
+===
+\database a
+
+\database b
+SELECT 1
+===
+\weight 2
+
+SELECT 1
+===
+\set b :a + 1
+SELECT :b
+===
+\set a text(3)
+\set b :a + 1
+SELECT :b
+===
+\set a rand(1,2)
+\set a :a + 1
+SELECT :a
+===
+\set a rand(1,2)
+\set b :a + 1
+\set a text(2)
+SELECT :b"""
 
 
 def test_mistakes_are_named_by_file_and_line(snapshot: object) -> None:
-    assert {each: refused(read_script, each, "t.sql") for each in MISTAKES} == snapshot
+    files = ("", "SELECT 1;\0", *MISTAKES.split("\n===\n"))
+    assert {each: refused(read_script, each, "t.sql") for each in files} == snapshot
     assert refused(read_script, "x" * (LARGEST_BYTES + 1), "t.sql").startswith("t.sql is larger")
 
 

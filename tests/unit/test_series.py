@@ -36,6 +36,11 @@ def tick(
     return Tick(at_s, 0.0, "default", "up", load=view, events=marks, ceiling=bound)
 
 
+def beat(at_s: float, count: int, us: int, mark_s: float | None = None) -> Tick:
+    """Of so many commits of this length."""
+    return tick(at_s, service(*[us] * count), mark_s=mark_s)
+
+
 def fed(*ticks: Tick) -> History:
     history = History()
     for each in ticks:
@@ -54,15 +59,14 @@ def test_a_percentile_waits_until_enough_commits_are_merged() -> None:
 
 
 def test_a_busy_tick_stands_alone() -> None:
-    history = fed(tick(0.5, service(*[1000] * 200)), tick(1.0, service(*[9000] * 200)))
+    history = fed(beat(0.5, 200, 1000), beat(1.0, 200, 9000))
     assert history.points[1].n == 200
     assert history.points[1].p50_ms == pytest.approx(9, rel=0.01)
     assert history.points[1].p99_ms == pytest.approx(9, rel=0.01)
 
 
 def test_all_figures_are_of_one_merged_histogram() -> None:
-    history = fed(tick(0.5, service(*[1000] * 60)), tick(1.0, service(*[3000] * 60)))
-    newest = history.points[1]
+    newest = fed(beat(0.5, 60, 1000), beat(1.0, 60, 3000)).points[1]
     assert newest.p50_ms == pytest.approx(1, rel=0.01)
     assert newest.p95_ms == pytest.approx(3, rel=0.01)
     assert (newest.slowest_ms, newest.max_ms, newest.n) == (3.0, 3.0, 120)
@@ -70,10 +74,10 @@ def test_all_figures_are_of_one_merged_histogram() -> None:
 
 def test_nothing_is_merged_across_a_mark() -> None:
     history = fed(
-        tick(0.5, service(*[1000] * 15)),
-        tick(1.0, service(*[1000] * 15), mark_s=0.7),  # on both sides of the mark
-        tick(1.5, service(*[90_000] * 15)),
-        tick(2.0, service(*[90_000] * 15)),
+        beat(0.5, 15, 1000),
+        beat(1.0, 15, 1000, mark_s=0.7),  # on both sides of the mark
+        beat(1.5, 15, 90_000),
+        beat(2.0, 15, 90_000),
     )
     straddling, after, later = history.points[1:]
     assert (straddling.p50_ms, straddling.p95_ms, straddling.max_ms) == (None, None, 1.0)
@@ -137,17 +141,13 @@ def test_now_is_always_on_the_page_and_at_least_three_quarters_in(
 
 def beats(*counts: int, us: int = 1000) -> History:
     """So many commits of this length in each half second."""
-    return fed(*(_beat(number * 0.5, count, us) for number, count in enumerate(counts, 1)))
+    return fed(*(beat(number * 0.5, count, us) for number, count in enumerate(counts, 1)))
 
 
-def test_few_commits_a_tick_do_not_show_the_ticks_own_beat() -> None:
+def test_few_commits_a_tick_do_not_show_the_ticks_ownbeat() -> None:
     """One client at 90 ms makes 5 or 6 commits a tick: TPS is drawn over the last 2 s."""
     first, *_, last = beats(6, 5, 6, 5, 6, 5).points
     assert (first.tps, last.tps) == pytest.approx((12, 22 / 2))
-
-
-def _beat(at_s: float, count: int, us: int) -> Tick:
-    return tick(at_s, service(*[us] * count))
 
 
 @given(
@@ -190,7 +190,7 @@ def test_over_a_slow_link_a_second_without_a_commit_is_no_stall() -> None:
 def test_counts_are_rates_over_the_same_window() -> None:
     ticks = []
     for at_s, errors in ((0.5, 3), (1.0, 0)):
-        load = _beat(at_s, 20, 1000).load
+        load = beat(at_s, 20, 1000).load
         assert load is not None
         ticks.append(tick(at_s, replace(load, errors=errors, qps=160.0)))
     recent = fed(*ticks).recent

@@ -10,8 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +20,7 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters import recording
 from replexplorer.adapters.recording import RecordingFailed, SessionReader, SessionWriter, new_file
-from replexplorer.cli.recordings import file_of
 from replexplorer.core.epochs.epochs import Epoch, EpochSide
-from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName, KnobView
@@ -37,7 +34,6 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.formats.session_rows import packed, unpacked
 from tests.fakes.facade import knob_views, make_tick
-from tests.known import refused
 
 ABOUT = {"stack": "default", "holder": "tui"}
 
@@ -123,21 +119,6 @@ def test_a_closed_file_is_one_file_of_its_owner(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_last_is_the_newest_of_the_stack_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("replexplorer.formats.paths.sessions_directory", lambda: tmp_path)
-    older, newer = tmp_path / "20250101.rxs", tmp_path / "20250102.rxs"
-    for file, stack in ((older, "mine"), (newer, "other")):
-        _written(file)
-        with closing(sqlite3.connect(file)) as base, base:
-            base.execute("UPDATE meta SET value = ? WHERE key = 'stack'", (stack,))
-    (tmp_path / "20250103.rxs").write_bytes(b"no recording")
-    assert (file_of("last", "mine"), file_of("last", "other")) == (older, newer)
-    with pytest.raises(UsageError, match="no recording last of stack third"):
-        file_of("last", "third")
-
-
 async def test_the_load_is_written_with_every_tick_and_the_rest_once_a_second(tmp_path: Path) -> None:
     told = [rich_tick(half / 2, half) for half in range(6)]
     await write(tmp_path / "a.rxs", told)
@@ -211,50 +192,6 @@ async def test_a_file_that_cannot_be_made_leaves_none(
 
 def _written(file: Path, ticks: int = 3) -> None:
     asyncio.run(write(file, [rich_tick(float(second), second) for second in range(ticks)]))
-
-
-def _foreign(file: Path) -> None:
-    with sqlite3.connect(file) as base:
-        base.execute("CREATE TABLE t (a)")
-
-
-def _torn(file: Path) -> None:
-    _written(file, 200)
-    file.write_bytes(file.read_bytes()[:30_000])
-
-
-DAMAGED: dict[Callable[[Path], object], str] = {
-    lambda file: None: "no session file",
-    lambda file: file.write_text("hello, this is no database"): "is not a session file",
-    _foreign: "is not a session file",
-    _torn: "is damaged",
-}
-ALTERED = {
-    "PRAGMA user_version = 99": "is of format 99, and this version reads format 2",
-    "DELETE FROM tick": "holds no tick",
-    "UPDATE part SET json = '{' WHERE name = 'links'": "is damaged: links",
-    "UPDATE tick SET at_s = 'abc' WHERE at_s = 2": "is damaged: its last tick is at no time",
-    "UPDATE tick SET wall_s = 'abc' WHERE at_s = 2": "is damaged: a tick is of no day",
-    "UPDATE tick SET wall_s = 1e20 WHERE at_s = 2": "is damaged: a tick is of no day",
-    "INSERT INTO event (tick_s, at_s, wall_s, severity, text) VALUES (2, 2, -1, 'info', 'early')": (
-        "is damaged: an event is of no day"
-    ),
-    "UPDATE part SET at_s = 'abc' WHERE at_s = 0": "is damaged: a row of part is at no time",
-}
-
-
-def test_a_file_that_cannot_be_replayed_says_why(tmp_path: Path) -> None:
-    file = tmp_path / "b.rxs"
-    for damage, why in DAMAGED.items():
-        damage(file)
-        assert why in refused(read, file)
-        file.unlink(missing_ok=True)
-    for statement, why in ALTERED.items():
-        _written(file)
-        with closing(sqlite3.connect(file)) as base, base:
-            base.execute(statement)
-        assert why in refused(read, file), statement
-        file.unlink()
 
 
 async def test_a_new_session_takes_the_place_of_the_oldest_that_has_ended(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ LISTED = {
 
 @pytest.mark.parametrize("words", LISTED)
 def test_recordings_of_a_stack_are_listed_the_newest_first(words: str, kept: Path, run: Run) -> None:
-    code, out, _ = run("session", "list", *words.split())
-    found = json.loads(run("session", "list", *words.split(), "--json").out)
+    code, out, _ = run(f"session list {words}")
+    found = json.loads(run(f"session list {words} --json").out)
     assert code == 0
     assert [each["name"] for each in found] == LISTED[words]
     assert [line.split()[0] for line in out.splitlines()[1:]] == LISTED[words]
@@ -59,18 +59,19 @@ def test_recordings_of_a_stack_are_listed_the_newest_first(words: str, kept: Pat
 REFUSED = {
     "1-tui-9": "nothing was removed: answer y, or add --yes",
     "tour --yes": "tour is not among the recordings",
+    "last --stack nobody --yes": "no recording last of stack nobody",
     "1-tui-9 nothing --yes": "no recording nothing: the newest are 4-tui-9, 3-tui-9, 2-load-9; last, tour",
 }
 
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_a_removal_that_is_not_meant_removes_nothing(words: str, kept: Path, run: Run) -> None:
-    code, _, err = run("session", "remove", *words.split())
+    code, _, err = run(f"session remove {words}")
     assert (code, REFUSED[words] in err, len(os.listdir(kept))) == (2, True, 4), err
 
 
 def test_what_is_named_is_removed(kept: Path, run: Run) -> None:
-    assert run("session", "remove", "last", "3-tui-9", "--stack", "default", "--yes").code == 0
+    assert run("session remove last 3-tui-9 --stack default --yes").code == 0
     assert sorted(os.listdir(kept)) == ["1-tui-9.rxs", "4-tui-9.rxs"]
 
 
@@ -90,13 +91,13 @@ def test_sql_becomes_the_first_client_that_is_there(
     monkeypatch.setattr(os, "execv", become)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    code, _, err = run("sql", "db2")
+    code, _, err = run("sql db2")
     assert (code, became) == (3, [])
     assert err.startswith("replexplorer: no mysql, mycli or mariadb is on the PATH: install one")
     for name in ("mariadb", "mycli"):
         (tmp_path / name).touch(mode=0o755)
-        assert run("sql", "db2").code == 0
+        assert run("sql db2").code == 0
         assert became.pop() == [str(tmp_path / name), "--defaults-file=/x.cnf", "sandbox"]
-    assert run("sql", "--option-file").out == run("dsn", "--defaults-file").out == "/x.cnf\n"
-    assert run("sql", "--url", "--json").out == run("dsn", "--json").out
+    assert run("sql --option-file").out == run("dsn --defaults-file").out == "/x.cnf\n"
+    assert run("sql --url --json").out == run("dsn --json").out
     assert became == []

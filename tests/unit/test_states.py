@@ -28,6 +28,7 @@ from replexplorer.core.server.protection import (
     unprotected_between,
     word_of,
 )
+from tests.typed import fields
 
 PROTECTED, BLOCKED, DEGRADED = ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.DEGRADED
 DOWN, OFF, ARMED = ProtectionState.DOWN, ProtectionState.OFF, ProtectionState.ARMED
@@ -56,34 +57,34 @@ def look(
     return Look(at_s, protection, counters, enabled=state not in (OFF, DOWN))
 
 
-def follow(looks: Iterable[Look]) -> tuple[States, list[Seen]]:
+def looks(text: str) -> list[Look]:
+    """`2 blocked 1340 131 oldest_s=1.2`: when, the state, commits, yes_tx and no_tx, and more by name."""
+    found = []
+    for each in text.split(","):
+        at_s, state, *counts = (word for word in each.split() if "=" not in word)
+        found.append(look(float(at_s), ProtectionState(state), *map(int, counts), **fields(each)))
+    return found
+
+
+def follow(seen: Iterable[Look]) -> tuple[States, list[Seen]]:
     states = States()
-    return states, [states.see(one) for one in looks]
+    return states, [states.see(one) for one in seen]
 
 
-CABLE_OUT = (
-    look(0.0, PROTECTED, 1000, 100),
-    look(0.5, PROTECTED, 1300, 130),
-    look(2.0, BLOCKED, 1340, 131, oldest_s=1.2, waiting=30),
-    look(10.5, BLOCKED, 1340, 131, oldest_s=9.7, waiting=30),
-    look(11.0, DEGRADED, 1500, 131, 20),
-    look(12.0, DEGRADED, 6500, 131, 520),
-    look(12.5, PROTECTED, 7000, 171, 530),
-    look(13.0, PROTECTED, 7300, 200, 530),
+CABLE_OUT = looks(
+    "0.0 protected 1000 100, 0.5 protected 1300 130, 2.0 blocked 1340 131 oldest_s=1.2 waiting=30,"
+    "10.5 blocked 1340 131 oldest_s=9.7 waiting=30, 11.0 degraded 1500 131 20, 12.0 degraded 6500 131 520,"
+    "12.5 protected 7000 171 530, 13.0 protected 7300 200 530"
 )
 
 
-def test_a_cable_that_is_out_is_a_stall_then_commits_without_protection() -> None:
+def test_a_cable_that_is_out_is_a_stall_then_commits_without_protection(snapshot: object) -> None:
     """The timeout says when it fell back, the oldest wait when it began; 30 commits went to the binlog
     before they waited; of the last half second's 500 commits a fifth went in queues that nobody
     acknowledged."""
     states, seen = follow(CABLE_OUT)
     turns = [one.turn for one in seen if one.turn]
-    assert [(turn.before, turn.after, round(turn.at_s, 6)) for turn in turns] == [
-        (PROTECTED, BLOCKED, 0.8),
-        (BLOCKED, DEGRADED, 10.8),
-        (DEGRADED, PROTECTED, 12.5),
-    ]
+    assert [(turn.before, turn.after, round(turn.at_s, 6)) for turn in turns] == snapshot
     assert turns[1].lasted_s == pytest.approx(10.0)
     assert states.unprotected == 160 + 30 + 5000 + 100
     assert turns[2].outage_s == pytest.approx(0.8)
@@ -94,20 +95,23 @@ def test_a_cable_that_is_out_is_a_stall_then_commits_without_protection() -> Non
     assert sum(one.unprotected for one in stretches) == states.unprotected
 
 
-def test_what_counts_as_unprotected() -> None:
+COUNTED = """\
+after_sync       | 0 degraded 10007 827, 1 degraded 80319 827 7995 | 70312
+acknowledged     | 0 protected 100 10, 1 protected 300 30          | 0
+FLUSH STATUS     | 0 degraded 100 10 50, 1 degraded 40 0 4         | 40
+restart          | 0 degraded 100 10 50, 1 degraded 900 0 60 uptime_s=1 | 0
+off though asked | 0 off 100, 1 off 150                            | 50
+off              | 0 off 100 requested=False, 1 off 150 requested=False | 0
+switched on      | 0 off 100, 1 degraded 150 0 5                   | 0
+was down         | 0 down, 1 degraded 150 0 5                      | 0
+"""
+
+
+@pytest.mark.parametrize("line", COUNTED.splitlines())
+def test_what_counts_as_unprotected(line: str) -> None:
     """As measured: the semi-sync counters count queues."""
-    counted = {
-        "after_sync": (look(0, DEGRADED, 10_007, 827), look(1, DEGRADED, 80_319, 827, 7995), 70_312),
-        "acknowledged": (look(0, PROTECTED, 100, 10), look(1, PROTECTED, 300, 30), 0),
-        "FLUSH STATUS": (look(0, DEGRADED, 100, 10, 50), look(1, DEGRADED, 40, 0, 4), 40),
-        "restart": (look(0, DEGRADED, 100, 10, 50), look(1, DEGRADED, 900, 0, 60, uptime_s=1), 0),
-        "off though asked": (look(0, OFF, 100), look(1, OFF, 150), 50),
-        "off": (look(0, OFF, 100, requested=False), look(1, OFF, 150, requested=False), 0),
-        "switched on": (look(0, OFF, 100), look(1, DEGRADED, 150, 0, 5), 0),
-        "was down": (look(0, DOWN), look(1, DEGRADED, 150, 0, 5), 0),
-    }
-    for case, (before, after, count) in counted.items():
-        assert unprotected_between(before, after) == count, case
+    _, seen, count = line.split("|")
+    assert unprotected_between(*looks(seen)) == int(count)
 
 
 def test_a_state_that_a_change_passes_through_is_no_outage() -> None:
@@ -133,30 +137,30 @@ def test_an_outage_that_outlasts_the_change_counts_from_its_beginning() -> None:
 
 def test_semi_sync_off_though_asked_for_is_an_outage_only_when_it_stays_so() -> None:
     """Who switches it off writes the request down a moment later."""
-    states, seen = follow(
-        [look(0, PROTECTED), look(0.5, OFF, 10), look(1.5, OFF, 400), look(2, OFF, 500, requested=False)]
-    )
+    states, seen = follow(looks("0 protected, 0.5 off 10, 1.5 off 400, 2 off 500 requested=False"))
     assert [one.stretches for one in seen] == [()] * 4
     assert states.unprotected == 0
-    states, seen = follow([look(0, PROTECTED), *(look(0.5 + at, OFF, 100 * at) for at in range(6))])
+    states, seen = follow(
+        looks("0 protected, 0.5 off, 1.5 off 100, 2.5 off 200, 3.5 off 300, 4.5 off 400, 5.5 off 500")
+    )
     assert states.unprotected == 500
     turn = next(one.turn for one in seen if one.turn)
     assert (turn.after, turn.at_s, turn.is_outage) == (OFF, 0.5, True)
-    _, seen = follow([look(0, PROTECTED), look(1, DEGRADED), look(1.5, OFF), look(2, OFF, requested=False)])
+    _, seen = follow(looks("0 protected, 1 degraded, 1.5 off, 2 off requested=False"))
     assert [(one.turn.after, one.turn.is_outage) for one in seen if one.turn] == [
         (DEGRADED, True), (OFF, False),
     ]  # fmt: skip
 
 
 def test_an_outage_that_gets_another_state_waits_for_no_change_to_end() -> None:
-    states, _ = follow([look(0, PROTECTED), look(2, BLOCKED, oldest_s=1.5)])
+    states, _ = follow(looks("0 protected, 2 blocked oldest_s=1.5"))
     found = states.see(look(12, DEGRADED, 10, 0, 3), changing=True)
     assert found.turn is not None
     assert (found.turn.before, found.turn.after) == (BLOCKED, DEGRADED)
 
 
 def test_armed_is_on_its_way_and_ends_no_outage() -> None:
-    _, seen = follow([look(0, PROTECTED), look(1, DOWN), look(3, ARMED), look(4, PROTECTED)])
+    _, seen = follow(looks("0 protected, 1 down, 3 armed, 4 protected"))
     assert [one.turn.outage_s for one in seen if one.turn] == [None, None, 1]
 
 
@@ -181,7 +185,7 @@ def test_the_log_says_each_turn_once(snapshot: object) -> None:
     protection = CABLE_OUT[0].protection
     told = [turn_words(one.turn, protection) for one in seen if one.turn]
     assert told == snapshot
-    _, seen = follow([look(0, PROTECTED), look(1, DOWN), look(2, replace(CABLE_OUT[0]).protection.state)])
+    _, seen = follow(looks("0 protected, 1 down, 2 protected"))
     assert [turn_words(one.turn, protection) for one in seen if one.turn] == [
         None,
         (Severity.GOOD, "PROTECTED again after 1.0 s"),
@@ -227,85 +231,86 @@ def with_status(**changes: bool | int | None) -> Evidence:
     return replace(SOUND, status=replace(HEALTHY, **changes))  # type: ignore[arg-type]
 
 
-WAITS = replace(SOUND, oldest_wait_s=1.5, acks_since_last=0)
-STATES = [
-    ("all is well", SOUND, "protected"),
-    ("idle: nothing acknowledged lately", replace(SOUND, acks_since_last=0), "protected"),
-    ("no login", replace(SOUND, reachable=False), "down"),
-    ("off", replace(SOUND, enabled=False), "off"),
-    ("the server has no semi-sync", replace(SOUND, enabled=None), "off"),
-    ("the primary restarted and lost its settings", replace(SOUND, enabled=False), "off"),
-    ("silent fallback", with_status(operational=False), "degraded"),
-    ("on, with no client, which is normal right after enabling", with_status(clients=0), "armed"),
-    ("fewer clients than required", replace(SOUND, required=2), "armed"),
-    ("clients unknown", with_status(clients=None), "armed"),
-    ("status unknown", with_status(operational=None), "armed"),
-    ("no acknowledgement since enabling", replace(SOUND, yes_tx_at_enabling=50), "armed"),
-    ("counter unknown", with_status(yes_tx=None), "armed"),
-    ("counters reset, one acknowledgement since", with_status(yes_tx=1), "protected"),
-    ("counters reset, none since", with_status(yes_tx=0), "armed"),
-    (
-        "counters reset after enabling, and as many since as were kept",
-        replace(with_status(yes_tx=40, since_flush_s=60), enabled_for_s=62.5),
-        "protected",
-    ),
-    (
-        "counters reset before enabling, none since",
-        replace(with_status(yes_tx=40, since_flush_s=63), enabled_for_s=62.5),
-        "armed",
-    ),
-    (
-        "counters reset within the second of enabling: whole seconds prove nothing",
-        replace(with_status(yes_tx=40, since_flush_s=62), enabled_for_s=62.5),
-        "armed",
-    ),
-    (
-        "counters reset after enabling, none since",
-        replace(with_status(yes_tx=0, since_flush_s=5), enabled_for_s=62.5),
-        "armed",
-    ),
-    ("enabled by hand, acknowledged", replace(SOUND, yes_tx_at_enabling=None), "protected"),
-    (
-        "enabled by hand, never acknowledged",
-        replace(SOUND, yes_tx_at_enabling=None, status=replace(HEALTHY, yes_tx=0)),
-        "armed",
-    ),
-    ("nobody asked, but it is on", replace(SOUND, requested=False), "protected"),
-    ("a server without the count needs one", replace(SOUND, required=None), "protected"),
-    ("waits long, nothing comes", WAITS, "blocked"),
-    ("waits long, no replica", replace(WAITS, status=replace(HEALTHY, clients=0)), "blocked"),
-    ("just began to wait, no replica", replace(with_status(clients=0), oldest_wait_s=0.4), "armed"),
-    ("waits long, but others are acknowledged", replace(WAITS, acks_since_last=1), "protected"),
-    ("waits long, sampled once only", replace(WAITS, acks_since_last=None), "protected"),
-    ("waits within three round trips", replace(WAITS, asked_rtts_ms=(85.0, 501.0)), "protected"),
-    ("waits longer than those", replace(WAITS, asked_rtts_ms=(85.0, 499.0)), "blocked"),
-    ("waits exactly so long", replace(WAITS, oldest_wait_s=1.0), "protected"),
-    ("fell back while it waited", replace(WAITS, status=replace(HEALTHY, operational=False)), "degraded"),
-]
+STATES = """\
+all is well                                   |
+idle: nothing acknowledged lately             | acks_since_last=0
+no login                                      | reachable=False
+off, as is a source that restarted            | enabled=False
+the server has no semi-sync                   | enabled=None
+silent fallback                               | operational=False
+on, with no client: right after enabling      | clients=0
+fewer clients than required                   | required=2
+clients unknown                               | clients=None
+status unknown                                | operational=None
+no acknowledgement since enabling             | yes_tx_at_enabling=50
+counter unknown                               | yes_tx=None
+reset, one acknowledgement since              | yes_tx=1
+reset, no acknowledgement since               | yes_tx=0
+reset after enabling, as many since as kept   | yes_tx=40 since_flush_s=60 enabled_for_s=62.5
+reset within the second of enabling: no proof | yes_tx=40 since_flush_s=62 enabled_for_s=62.5
+enabled by hand, acknowledged                 | yes_tx_at_enabling=None
+enabled by hand, never acknowledged           | yes_tx_at_enabling=None yes_tx=0
+a server without the count needs one          | required=None
+waits long, nothing comes                     | oldest_wait_s=1.5 acks_since_last=0
+waits long, no replica                        | oldest_wait_s=1.5 acks_since_last=0 clients=0
+waits within three round trips                | oldest_wait_s=1.5 acks_since_last=0 asked_rtts_ms=(85.0,501.0)
+waits longer than those                       | oldest_wait_s=1.5 acks_since_last=0 asked_rtts_ms=(85.0,499.0)
+fell back while it waited                     | oldest_wait_s=1.5 acks_since_last=0 operational=False
+"""
+"""What is so of a source that is sound otherwise."""
 
 
-def test_states() -> None:
-    assert [(case, judge(evidence).state.value) for case, evidence, _ in STATES] == [
-        (case, state) for case, _, state in STATES
-    ]
+def evidence_of(changes: str) -> Evidence:
+    """Fields of the evidence and of the server's status in it."""
+    changed = fields(changes)
+    of_status = {name: changed.pop(name) for name in [*changed] if hasattr(HEALTHY, name)}
+    return replace(SOUND, status=replace(HEALTHY, **of_status), **changed)
+
+
+def test_states(snapshot: object) -> None:
+    """Whether a wait is called one at all is a law below."""
+    cases = (line.split("|") for line in STATES.splitlines())
+    assert {case.strip(): judge(evidence_of(changes)).state.value for case, changes in cases} == snapshot
+
+
+FALLBACKS = """\
+3 9 3
+0 9 0
+- 9 7
+- 1 0
+- - -
+"""
+"""Timeouts in the log, `no_times`, and what fallbacks that makes where this program switched it off twice."""
+
+
+def told(text: str) -> list[int | None]:
+    """Counts; `-`: unknown."""
+    return [None if each == "-" else int(each) for each in text.split()]
 
 
 def test_fallbacks_count_timeouts_only() -> None:
-    """What the log says, else what the counter has grown by beside what this program switched off."""
-    found: dict[tuple[int | None, int | None], int | None] = {
-        (3, 9): 3, (0, 9): 0, (None, 9): 7, (None, 1): 0, (None, None): None,
-    }  # fmt: skip
-    for (logged, no_times), fallbacks in found.items():
+    for line in FALLBACKS.splitlines():
+        logged, no_times, fallbacks = told(line)
         evidence = replace(with_status(no_times=no_times), logged_timeouts=logged, own_offs=2)
-        assert judge(evidence).fallbacks == fallbacks
+        assert judge(evidence).fallbacks == fallbacks, line
     untouched = replace(with_status(no_times=1), logged_timeouts=None)
     assert judge(untouched).fallbacks == 1, "nobody has switched anything off"
 
 
+ACKS = """\
+3 5 2
+5 5 0
+5 1 -
+5 - -
+- 5 -
+"""
+"""`yes_tx` of two samples, and the acknowledgements between them."""
+
+
 def test_acknowledgements_between_samples() -> None:
-    found: dict[tuple[int, int | None], int | None] = {(3, 5): 2, (5, 5): 0, (5, 1): None, (5, None): None}
-    for (before, after), acks in found.items():
-        assert acks_between(ServerStatus(yes_tx=before), ServerStatus(yes_tx=after)) == acks
+    for line in ACKS.splitlines():
+        before, after, acks = told(line)
+        assert acks_between(ServerStatus(yes_tx=before), ServerStatus(yes_tx=after)) == acks, line
     assert acks_between(None, ServerStatus(yes_tx=5)) is None
 
 

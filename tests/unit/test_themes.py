@@ -76,20 +76,22 @@ def test_a_users_theme_comes_after_and_may_replace_a_built_in_one(tmp_path: Path
     assert failed.error == f"{tmp_path / 'c.toml'}: name: 'mine' is taken by a.toml"
 
 
-MISTAKES = [
-    ('p50     = "#64d59e"', 'p50 = "blurple"'),
-    ('p50     = "#64d59e"', "p50 = 5"),
-    ('p50     = "#64d59e"', ""),
-    ("[figures]", '[extra]\nx = "#fff"\n[figures]'),
-    ('async       = "#e8b84a"', 'async = "#12"'),
-    ('name = "dark"', 'name = "My Theme"'),
-    ("dark = true", "dark = "),
-]
+MISTAKES = """\
+p50     = "#64d59e"     -> p50 = "blurple"
+p50     = "#64d59e"     -> p50 = 5
+p50     = "#64d59e"     ->
+[figures]               -> [extra]; x = "#fff"; [figures]
+async       = "#e8b84a" -> async = "#12"
+name = "dark"           -> name = "My Theme"
+dark = true             -> dark =
+"""
+"""What stands there, and what instead."""
 
 
 def test_a_broken_file_is_named_with_its_key_and_the_rest_stays(tmp_path: Path, snapshot: object) -> None:
     file, told = tmp_path / "broken.toml", {}
-    for right, wrong in MISTAKES:
+    for line in MISTAKES.splitlines():
+        right, wrong = (side.strip().replace("; ", "\n") for side in line.split("->"))
         assert right in dark_text()
         file.write_text(dark_text().replace(right, wrong))
         told[wrong] = refused(read_theme, file)

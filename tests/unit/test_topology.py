@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import BY_KEY
-from replexplorer.core.knobs.names import KnobName, Value, addressed
+from replexplorer.core.knobs.names import KnobName, addressed
 from replexplorer.core.model.operating_point import bound_rtt_ms, operating_point_of, unacknowledged
 from replexplorer.core.server.node_view import Conflicts, Membership, conflicts_of, judge_group, majority_of
 from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
@@ -23,90 +21,88 @@ from replexplorer.core.topology import (
     source_of,
 )
 from tests.known import refused
+from tests.typed import typed
 
 THREE = Roster(("db1", "db2", "db3"), "db1")
 AFTER_A_FAILOVER = Roster(("db1", "db2", "db3"), "db2")
 
 
-def follows(name: str, host: str | None) -> Standing:
-    return Standing(name, reachable=True, follows=host, refuses_writes=True)
+def standing(text: str) -> Standing:
+    """`db1 writes`, `db2 follows db1`, `db1 refuses`, `db3 down`."""
+    name, how, *whom = text.split()
+    refuses = None if how == "down" else how != "writes"
+    return Standing(name, how != "down", follows=next(iter(whom), None), refuses_writes=refuses)
 
 
-def takes_writes(name: str) -> Standing:
-    return Standing(name, reachable=True, refuses_writes=False)
+SOURCES = """\
+one takes writes, the other follows        |     | db1 | db1 writes, db2 follows db1
+the others follow it after a failover      | db1 | db2 | db1 follows db2, db2 writes
+just made: nobody follows yet              |     | db1 | db1 writes, db2 writes
+two take writes: the one that is followed  | db1 | db2 | db1 writes, db2 writes, db3 follows db2
+and nobody follows: the one before         | db2 | db2 | db1 writes, db2 writes
+down and still followed                    |     | db1 | db1 down, db2 follows db1
+down, and another was promoted             | db1 | db2 | db1 down, db2 writes, db3 follows db1
+the source refuses writes                  |     | db1 | db1 refuses, db2 follows db1
+a chain                                    |     | db1 | db1 writes, db2 follows db1, db3 follows db2
+a replica of somebody outside              | db1 | db1 | db1 writes, db2 follows elsewhere
+nobody answers                             | db2 | db2 | db1 down, db2 down
+no nodes                                   | db1 |     |
+"""
+"""Which one was the source before, which is it now, and how the nodes stand."""
 
 
-def down(name: str) -> Standing:
-    return Standing(name, reachable=False)
-
-
-SOURCES: list[tuple[list[Standing], str | None, str | None]] = [
-    # one takes writes, the other follows
-    ([takes_writes("db1"), follows("db2", "db1")], None, "db1"),
-    # the others follow it after a failover
-    ([follows("db1", "db2"), takes_writes("db2")], "db1", "db2"),
-    # just made: nobody follows yet
-    ([takes_writes("db1"), takes_writes("db2")], None, "db1"),
-    # two take writes: the one that is followed
-    ([takes_writes("db1"), takes_writes("db2"), follows("db3", "db2")], "db1", "db2"),
-    # two take writes and nobody follows: the one before
-    ([takes_writes("db1"), takes_writes("db2")], "db2", "db2"),
-    # down and still followed
-    ([down("db1"), follows("db2", "db1")], None, "db1"),
-    # down, and another was promoted
-    ([down("db1"), takes_writes("db2"), follows("db3", "db1")], "db1", "db2"),
-    # the source refuses writes
-    ([follows("db1", None), follows("db2", "db1")], None, "db1"),
-    # a chain
-    ([takes_writes("db1"), follows("db2", "db1"), follows("db3", "db2")], None, "db1"),
-    # a replica of somebody outside
-    ([takes_writes("db1"), follows("db2", "elsewhere")], "db1", "db1"),
-    # nobody answers
-    ([down("db1"), down("db2")], "db2", "db2"),
-    # no nodes
-    ([], "db1", None),
-]
-
-
-def test_the_source_is_seen_and_not_named() -> None:
-    for standings, before, source in SOURCES:
-        assert source_of(standings, before) == source, standings
+@pytest.mark.parametrize("line", SOURCES.splitlines())
+def test_the_source_is_seen_and_not_named(line: str) -> None:
+    _, before, source, nodes = map(str.strip, line.split("|"))
+    standings = [standing(each) for each in nodes.split(", ") if each]
+    assert (source_of(standings, before or None) or "") == source
 
 
 def test_a_role_is_what_a_node_does() -> None:
     roles = {
-        takes_writes("db1"): Role.PRIMARY,
-        takes_writes("db2"): Role.PRIMARY,  # a second one that takes writes
-        follows("db2", "db1"): Role.REPLICA,
-        follows("db2", None): Role.DETACHED,
-        follows("db1", None): Role.PRIMARY,  # a fenced source
-        down("db1"): Role.DOWN,
+        "db1 writes": Role.PRIMARY,
+        "db2 writes": Role.PRIMARY,  # a second one that takes writes
+        "db2 follows db1": Role.REPLICA,
+        "db2 refuses": Role.DETACHED,
+        "db1 refuses": Role.PRIMARY,  # a fenced source
+        "db1 down": Role.DOWN,
     }
-    assert {standing: role_of(standing, "db1") for standing in roles} == roles
+    assert {text: role_of(standing(text), "db1") for text in roles} == roles
+
+
+ALIASES = """\
+primary  db1 db2
+replica  db2 db1
+replica2 db3 db3
+db1      db1 db1
+replica3 -   -
+replica1 -   -
+db4      -   -
+"""
+"""Of which node, before and after a failover."""
 
 
 def test_aliases_follow_the_roles() -> None:
-    found = {
-        "primary": ("db1", "db2"),
-        "replica": ("db2", "db1"),
-        "replica2": ("db3", "db3"),
-        "db1": ("db1", "db1"),
-        **dict.fromkeys(("replica3", "replica1", "db4"), (None, None)),
-    }
-    assert {text: (THREE.find(text), AFTER_A_FAILOVER.find(text)) for text in found} == found
+    for line in ALIASES.splitlines():
+        text, *nodes = line.split()
+        assert [roster.find(text) or "-" for roster in (THREE, AFTER_A_FAILOVER)] == nodes
+
+
+PLACES = """\
+db1              primary
+primary          primary
+replica          db2
+db1:db3          db3
+db3:primary      db3
+db3:db2          db2:db3
+replica2:replica db2:db3
+"""
 
 
 def test_a_knob_s_place_is_said_from_the_source() -> None:
-    places = {
-        "db1": SOURCE,
-        "primary": SOURCE,
-        "replica": "db2",
-        "db1:db3": "db3",
-        "db3:primary": "db3",
-        "db3:db2": "db2:db3",
-        "replica2:replica": "db2:db3",
-    }
-    assert {node: THREE.placed(node) for node in places} == places
+    for line in PLACES.splitlines():
+        node, place = line.split()
+        assert THREE.placed(node) == place
 
 
 def test_a_link_stays_where_it_is_and_is_said_from_the_source() -> None:
@@ -126,7 +122,6 @@ def test_nodes_stand_in_the_order_of_their_making() -> None:
     assert tuple(in_order(reversed(names))) == names
 
 
-MEMBER, CUT, JOINING, OUTSIDE = Belonging.MEMBER, Belonging.CUT_OFF, Belonging.JOINING, Belonging.OUTSIDE
 MESH = Roster(("db1", "db2", "db3"), "db2", mesh=True)
 
 
@@ -155,76 +150,71 @@ def test_who_has_a_knob_that_another_system_lacks() -> None:
     assert who_has(BY_KEY["sync_binlog"]) == ""
 
 
-def member(
-    name: str, belongs: Belonging | None = MEMBER, *, writes: bool = False, answers: bool = True
-) -> Standing:
-    return Standing(name, answers, None, not writes if belongs else None, belongs)
+def member(text: str) -> Standing:
+    """`db1 member`, `db2 member writes`, `db3 cut off`, `db3 away`."""
+    name, _, how = text.partition(" ")
+    belongs = next((each for each in Belonging if how.startswith(each)), None)
+    refuses = None if belongs is None else "writes" not in how
+    return Standing(name, "away" not in how, None, refuses, belongs)
 
 
-GROUPS: dict[str, tuple[list[Standing], str | None, str, str]] = {
-    "after an election": (
-        [member("db1"), member("db2", writes=True), member("db3", JOINING)],
-        "db1", "db2", "secondary primary joining",
-    ),
-    "several take writes: the one of before": (
-        [member("db1", writes=True), member("db2", writes=True)], "db2", "db2", "primary primary",
-    ),
-    "isolated, it does not know yet that it is the source no more": (
-        [member("db1", CUT, writes=True), member("db2", writes=True), member("db3")],
-        "db1", "db2", "primary primary secondary",
-    ),
-    "the majority is lost": (
-        [member("db1", CUT, writes=True), *(member(name, None, answers=False) for name in ("db2", "db3"))],
-        "db1", "db1", "primary down down",
-    ),
-    "before the election": (
-        [member("db1", writes=True, answers=False), member("db2"), member("db3")],
-        "db1", "db1", "down secondary secondary",
-    ),
-    "nobody is a member": (
-        [member("db1", OUTSIDE), member("db2", OUTSIDE)], None, "db1", "detached detached",
-    ),
-}  # fmt: skip
-"""Who stands how, who was the source before, who is it now, and each one's role."""
+GROUPS = """\
+after an election | db1 | db2 | secondary primary joining | db1 member, db2 member writes, db3 joining
+several writers   | db2 | db2 | primary primary           | db1 member writes, db2 member writes
+isolated, unaware | db1 | db2 | primary primary secondary | db1 cut off writes, db2 member writes, db3 member
+majority lost     | db1 | db1 | primary down down         | db1 cut off writes, db2 away, db3 away
+before election   | db1 | db1 | down secondary secondary  | db1 member writes away, db2 member, db3 member
+no members        |     | db1 | detached detached         | db1 outside, db2 outside
+"""
+"""Which one was the source before, which is it now, each one's role, and how the nodes stand."""
 
 
-def test_who_takes_the_writes_of_a_group() -> None:
-    for case, (standings, before, source, roles) in GROUPS.items():
-        assert source_of(standings, before) == source, case
-        assert [role_of(each, source) for each in standings] == roles.split(), case
+@pytest.mark.parametrize("line", GROUPS.splitlines())
+def test_who_takes_the_writes_of_a_group(line: str) -> None:
+    _, before, source, roles, nodes = map(str.strip, line.split("|"))
+    standings = [member(each) for each in nodes.split(", ")]
+    assert source_of(standings, before or None) == source
+    assert [role_of(each, source) for each in standings] == roles.split()
 
 
 def test_a_majority_is_more_than_half() -> None:
     assert [majority_of(size) for size in (1, 2, 3, 4, 5, 9)] == [1, 2, 2, 3, 3, 5]
 
 
-def online(size: int, answering: int, belongs: Belonging = MEMBER) -> Membership:
-    return Membership(belongs, "ONLINE", size=size, answering=answering)
+JUDGED = """\
+group  | db1 3/3, db2 3/3, db3 3/3      | db1         | protected 2 1
+group  | db1 3/2, db2 3/2               | db1         | protected 1 1
+group  | db1 3/1 cut, db2 -             | db1         | blocked 0 1
+group  | db1 3/1 cut, db2 2/2, db3 2/2  | db1 db2     | protected 1 1
+group  | db2 3/3, db3 3/3               |             | blocked 1 1
+group  | db1 -                          | db1         | blocked 0 1
+group  |                                |             | down None None
+galera | db1 3/3, db2 3/3, db3 3/3      | db1 db2 db3 | protected 2 2
+galera | db1 3/3, db3 3/3               | db1 db2 db3 | protected 1 2
+galera | db1 1/1 cut                    | db1         | blocked 0 2
+"""
+"""Of three members those that say how many they see, and how many of them answer; who takes writes; what the
+group is judged to be, how many acknowledge a commit, and how many must. The view of two members of a cluster
+has the dead one still."""
 
 
-def group_of(members: Mapping[str, Membership | None], *writers: str) -> tuple[str, int | None, int | None]:
-    """What a group of three is judged to be, how many acknowledge, and how many must."""
-    found = judge_group(GROUP, members, writers, requested_size=3)
-    return found.state.value, found.replicas_acking, found.replicas_required
-
-
-def test_a_group_is_protected_while_a_majority_answers_and_takes_writes() -> None:
-    whole = dict.fromkeys(("db1", "db2", "db3"), online(3, 3))
-    assert group_of(whole, "db1") == ("protected", 2, 1)
-    assert group_of(dict.fromkeys(("db1", "db2"), online(3, 2)), "db1") == ("protected", 1, 1)
-    assert group_of({"db1": online(3, 1, CUT), "db2": None}, "db1") == ("blocked", 0, 1)
-    went_on = {"db1": online(3, 1, CUT), "db2": online(2, 2), "db3": online(2, 2)}
-    assert group_of(went_on, "db1", "db2") == ("protected", 1, 1)
-    elects_nobody_yet = dict.fromkeys(("db2", "db3"), online(3, 3))
-    assert group_of(elects_nobody_yet) == ("blocked", 1, 1)
-    assert group_of({"db1": None}, "db1") == ("blocked", 0, 1)
-    assert group_of({}) == ("down", None, None)
+@pytest.mark.parametrize("line", JUDGED.splitlines())
+def test_a_group_is_protected_while_a_majority_answers_and_takes_writes(line: str) -> None:
+    """A commit in a cluster waits for all others."""
+    system, members, writers, judged = map(str.strip, line.split("|"))
+    seen: dict[str, Membership | None] = {}
+    for name, counts, *cut in (each.split() for each in members.split(", ") if each):
+        size, _, answering = counts.partition("/")
+        belongs = Belonging.CUT_OFF if cut else Belonging.MEMBER
+        seen[name] = Membership(belongs, "", size=int(size), answering=int(answering)) if answering else None
+    found = judge_group(SYSTEMS[system], seen, writers.split(), requested_size=3)
+    assert f"{found.state} {found.replicas_acking} {found.replicas_required}" == judged
 
 
 def test_members_that_certify_alike_have_each_counted_what_others_count_alone() -> None:
-    ours = Membership(MEMBER, "ONLINE", conflicts=5, gave_way=2)
-    theirs = Membership(MEMBER, "ONLINE", conflicts=3, gave_way=1)
-    unknown = Membership(OUTSIDE, "OFFLINE")
+    ours = Membership(Belonging.MEMBER, "ONLINE", conflicts=5, gave_way=2)
+    theirs = Membership(Belonging.MEMBER, "ONLINE", conflicts=3, gave_way=1)
+    unknown = Membership(Belonging.OUTSIDE, "OFFLINE")
     assert conflicts_of(GROUP, [ours, theirs, None]).refused == 5
     assert conflicts_of(GALERA, [ours, theirs, unknown]) == Conflicts(8, 3)
     assert conflicts_of(GALERA, [unknown, None]) == Conflicts(None, None)
@@ -242,17 +232,16 @@ def test_a_links_knob_without_a_node_turns_every_link_of_a_mesh() -> None:
 
 def test_a_lone_commit_of_a_group_waits_for_a_majority_and_then_for_the_farthest() -> None:
     """As measured: 42 ms where all links have 20, 108 where the farthest member has 80."""
-    values: dict[KnobName, Value | None] = {KnobName("rtt", "db2"): 20.0, KnobName("rtt", "db3"): 80.0}
-    others = ("db2", "db3")
+    far, others = "rtt@db2=20 rtt@db3=80", ("db2", "db3")
+    values = typed(far)
     assert operating_point_of(values, others, system=GROUP).rtt_ms == 100
     assert operating_point_of(values, others, system=GROUP).semi_sync
     assert bound_rtt_ms(values, others, GROUP) == 20
     assert operating_point_of(values, others, system=GALERA).rtt_ms == 80
     assert not operating_point_of(values, others).semi_sync
     assert operating_point_of(values, others).rtt_ms == bound_rtt_ms(values, others) == 20
-    both: dict[KnobName, Value | None] = {**values, KnobName("semi_sync_replicas", SOURCE): 2}
-    assert bound_rtt_ms(both, others) == 80
-    assert bound_rtt_ms({**both, KnobName("partition", "db3"): "both"}, others) == 20
-    cut = {**values, KnobName("partition", "db2"): "both", KnobName("partition", "db3"): "both"}
+    assert bound_rtt_ms(typed(f"{far} semi_sync_replicas=2"), others) == 80
+    assert bound_rtt_ms(typed(f"{far} semi_sync_replicas=2 partition@db3=both"), others) == 20
+    cut = typed(f"{far} partition@db2=both partition@db3=both")
     assert "1 other node must have it" in str(unacknowledged(cut, others, GROUP))
     assert unacknowledged(values, others, GROUP) is None

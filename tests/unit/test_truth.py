@@ -1,24 +1,15 @@
-"""The servers' truth: counters' traps (docs/explanation/semi-sync.md), checks that hold and that do not."""
+"""The servers' truth: figures by commit, checks that hold and that do not, how far replicas are behind."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.server.counters import (
-    CommitGrowth,
-    Rates,
-    Sample,
-    Sent,
-    ServerStatus,
-    Source,
-    Total,
-    rates,
-)
+from replexplorer.core.server.counters import CommitGrowth, Rates, Sent, Source, Total
 from replexplorer.core.server.truth import (
     ApplierSample,
     Behind,
@@ -31,7 +22,7 @@ from replexplorer.core.server.truth import (
     server_truth,
 )
 from tests.fakes.load import interval_of
-from tests.known import known
+from tests.typed import fields
 
 FILES = {
     Source.BINLOG_WRITE: Total(250, 1),
@@ -61,47 +52,10 @@ def test_yes_tx_counts_transactions_under_after_commit_so_it_makes_no_queue() ->
 
 def test_nothing_counted_is_unknown_not_zero() -> None:
     found = server_truth(Rates(5.0), None, wait_point="after_sync")
-    unknown = [each.name for each in fields(found) if getattr(found, each.name) is not None]
+    unknown = [name for name, value in asdict(found).items() if value is not None]
     assert unknown == ["duration_s", "replicas", "checks"]
     idle = truth(replace(RATES, commits=0, acks=0))
     assert (idle.commits, idle.group_size, idle.queue_size, idle.redo_fsyncs) == (0, 0.0, None, None)
-
-
-# -- traps of the counters
-
-
-def status(**counts: int | None) -> ServerStatus:
-    return replace(
-        ServerStatus(
-            uptime_s=100,
-            binlog_cache_use=10,
-            yes_tx=10,
-            no_tx=5,
-            no_times=1,
-            tx_waits=8,
-            tx_wait_time_us=80_000,
-        ),
-        **counts,  # type: ignore[arg-type]
-    )
-
-
-def grown(after: ServerStatus) -> ServerTruth:
-    return truth(known(rates(Sample(0.0, status()), Sample(5.0, replace(after, uptime_s=105)))))
-
-
-def test_flush_status_resets_yes_and_no_but_not_the_waits() -> None:
-    found = grown(
-        status(binlog_cache_use=30, yes_tx=1, no_tx=0, no_times=0, tx_waits=18, tx_wait_time_us=180_000)
-    )
-    assert (found.commits, found.queue_size, found.unprotected) == (20, None, None)
-    assert (found.ack_waits, found.ack_wait_ms) == (10, 10.0)
-
-
-def test_the_mean_wait_is_of_the_stretch_and_timed_out_waits_are_not_in_it() -> None:
-    """tx_avg_wait_time is of the server's whole life; here 10 ms before, 100 ms since."""
-    found = grown(status(binlog_cache_use=30, no_tx=25, tx_waits=10, tx_wait_time_us=280_000))
-    assert (found.ack_waits, found.ack_wait_ms, found.unprotected) == (2, 100.0, 20)
-    assert grown(status()).ack_wait_ms is None
 
 
 # -- checks
@@ -111,36 +65,37 @@ def stretch(values_us: Sequence[int] = (4000,) * 20_000, **changes: Any) -> Inte
     return interval_of(0.0, values_us, 10.0, **{"clients": 8, "connected": 8, **changes})
 
 
-def test_littles_law_says_both_figures() -> None:
-    check = known(littles_law([stretch(), stretch(())]))
-    assert check.evidence == "8 clients; 1,000.0 TPS x 4.00 ms mean latency keeps 4.00 of them busy"
-
-
 ACROSS_AN_END = [10_000_000] + [4000] * 1000
 """Of one client, that waited 10 s for a replica, most of it before this stretch began."""
-NOT_ALL_AT_WORK: list[dict[str, Any]] = [
-    {"mode": "open"}, {"errors": 1}, {"unknown": 1}, {"reconnects": 1}, {"deadlocks": 1},
-    {"lock_timeouts": 1}, {"connected": 7}, {"state": "waiting"},
-]  # fmt: skip
+LAW = """\
+                        | True
+clients=9 connected=9   | False
+clients=7 connected=7   | False
+; values_us=()          | False
+values_us=()            | None
+; clients=9 connected=9 | None
+"""
+"""What is so of one stretch or of two, and whether the law holds."""
+NOT_ALL_AT_WORK = (
+    "mode='open' errors=1 unknown=1 reconnects=1 deadlocks=1 lock_timeouts=1 connected=7 state='waiting'"
+)
 
 
-LAW: list[tuple[list[dict[str, Any]], bool | None]] = [
-    ([{}], True),
-    ([{"clients": 9, "connected": 9}], False),
-    ([{"clients": 7, "connected": 7}], False),
-    ([{"values_us": ACROSS_AN_END, "clients": 1, "connected": 1}], True),
-    ([{}, {"values_us": ()}], False),
-    ([{"values_us": ()}], None),
-    ([{}, {"clients": 9, "connected": 9}], None),
-    *(([each], None) for each in NOT_ALL_AT_WORK),
-    *(([{}, each], None) for each in NOT_ALL_AT_WORK),
-]
+def holds(text: str) -> bool | None:
+    """Whether the law does for these stretches; None: it is silent."""
+    check = littles_law([stretch(**fields(one)) for one in text.split(";")])
+    return None if check is None else check.holds
 
 
 def test_littles_law_holds_within_five_percent_and_is_silent_while_clients_are_not_all_at_work() -> None:
-    for intervals, holds in LAW:
-        check = littles_law([stretch(**each) for each in intervals])
-        assert (None if check is None else check.holds) is holds, intervals
+    for line in LAW.splitlines():
+        changes, held = map(str.strip, line.split("|"))
+        assert str(holds(changes)) == held, line
+    for change in NOT_ALL_AT_WORK.split():
+        assert holds(change) is holds(f"; {change}") is None, change
+    check = littles_law([stretch(ACROSS_AN_END, clients=1, connected=1)])
+    assert check is not None
+    assert check.holds
 
 
 # -- replicas
@@ -150,41 +105,48 @@ UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 APPLIED = ApplierSample(10.0, Behind("", "", None, 900_000), Sent("", 41, 5000))
 
 
-def test_lag_is_the_age_of_what_is_not_applied() -> None:
-    lags_ms = {
-        Behind("", "", None, 900_000): 0.0,
-        Behind("u:5-9", "", 12_500, 900_000): 12.5,
-        Behind("u:5-9", "", None, 900_000): 900.0,
-        Behind("", "u:9", None, 900_000): 900.0,
-        Behind("", "u:9", None, None): None,
-        Behind("", "u:9", None, -20): 0.0,
-        Behind("", None, None, 900_000): 0.0,
-        Behind(None, None, None, None): None,
-    }
-    assert lags_ms == {
-        each: replica_truth("db2", replace(APPLIED, behind=each), APPLIED).lag_ms for each in lags_ms
-    }
+LAGS = """\
+      |     | -     900000 | 0.0
+u:5-9 |     | 12500 900000 | 12.5
+u:5-9 |     | -     900000 | 900.0
+      | u:9 | -     900000 | 900.0
+      | u:9 | -     -      | None
+      | u:9 | -     -20    | 0.0
+      | -   | -     900000 | 0.0
+-     | -   | -     -      | None
+"""
+"""What is queued and missing, the ages in us of what is applied now and what was applied last, the lag."""
 
 
-@pytest.mark.parametrize(
-    ("lacked", "lacks", "made", "pace"),
-    [
-        ("", "", "1-100", (50.0, 0.0)),
-        ("1-100", "51-100", "", (25.0, 2.0)),
-        ("1-100", "51-200", "101-200", (25.0, None)),
-        ("1-100", "1-100", "", (0.0, None)),
-        ("1-100", None, "101-200", (None, None)),
-    ],
-)
-def test_a_replica_catches_up_at_the_pace_at_which_its_backlog_shrinks(
-    lacked: str, lacks: str | None, made: str, pace: tuple[float | None, float | None]
-) -> None:
-    def at(at_s: float, missing: str | None, executed: str) -> ApplierSample:
-        behind = Behind(missing=missing and f"{UUID}:{missing}")
-        return ApplierSample(at_s, behind, Sent(executed and f"{UUID}:{executed}", 41, 0))
+@pytest.mark.parametrize("line", LAGS.splitlines())
+def test_lag_is_the_age_of_what_is_not_applied(line: str) -> None:
+    *gtids, ages, lag_ms = map(str.strip, line.split("|"))
+    queued, missing = (None if each == "-" else each for each in gtids)
+    applying_us, applied_us = (None if each == "-" else int(each) for each in ages.split())
+    behind = Behind(queued, missing, applying_us, applied_us)
+    assert str(replica_truth("db2", replace(APPLIED, behind=behind), APPLIED).lag_ms) == lag_ms
+
+
+PACES = """\
+      |        | 1-100   | 50.0 | 0.0
+1-100 | 51-100 |         | 25.0 | 2.0
+1-100 | 51-200 | 101-200 | 25.0 | None
+1-100 | 1-100  |         | 0.0  | None
+1-100 | ?      | 101-200 | None | None
+"""
+"""What it lacked two seconds ago and lacks now, what was made since, a second's commits, and for how long."""
+
+
+@pytest.mark.parametrize("line", PACES.splitlines())
+def test_a_replica_catches_up_at_the_pace_at_which_its_backlog_shrinks(line: str) -> None:
+    lacked, lacks, made, *pace = map(str.strip, line.split("|"))
+
+    def at(at_s: float, missing: str, executed: str) -> ApplierSample:
+        gtids = None if missing == "?" else missing and f"{UUID}:{missing}"
+        return ApplierSample(at_s, Behind(missing=gtids), Sent(executed and f"{UUID}:{executed}", 41, 0))
 
     found = replica_truth("db2", at(12.0, lacks, made), at(10.0, lacked, ""))
-    assert (found.applied_tps, found.drain_s) == pace
+    assert [str(found.applied_tps), str(found.drain_s)] == pace
 
 
 def test_lag_of_a_measurement_is_of_the_replica_that_fell_back_farthest() -> None:

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.known import known
 from tests.sidecar import load
-from tests.unit.test_fsyncshim import SOURCES, build_flags
+from tests.unit.test_fsyncshim import SOURCES, Server, build_flags
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here to compile the shim")
 
@@ -155,15 +154,8 @@ class Machine:
 
     def start(self) -> None:
         """Start the server, on whatever is in the datadir."""
-        page = self.data / "disk.page"
-        self._process = subprocess.Popen(
-            [str(self._built / "mysqld")],
-            env={"LD_PRELOAD": str(self._built / "fsyncshim.so"), "RX_DISK_PAGE": str(page)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._say() == "ready"
+        program, shim = (self._built / name for name in ("mysqld", "fsyncshim.so"))
+        self._server = Server(program, shim, self.data / "disk.page")
 
     def keep(self, bytes_: int = JOURNAL_BYTES) -> None:
         """Begin a journal."""
@@ -174,7 +166,7 @@ class Machine:
     def run(self, verb: str, name: str, at: int = 0, length: int = 0, value: int = 0) -> Path:
         """Do this to a file of the datadir."""
         path = self.data / name
-        said = self._say(f"{verb} {path} {at} {length} {value}\n")
+        said = self._server.say(f"{verb} {path} {at} {length} {value}")
         assert said == ("full" if self.is_full else "done"), verb
         return path
 
@@ -187,20 +179,13 @@ class Machine:
 
     def kill(self) -> None:
         """SIGKILL: the page cache stays."""
-        self._process.kill()
-        self._process.communicate(timeout=30)
+        self._server.process.kill()
+        self._server.process.communicate(timeout=30)
 
     def cut(self, mode: str = "strict", *, age_s: float = 30.0, seed: int = 0, now_s: float = 0.0) -> Any:
         """Pull the plug."""
         self.kill()
         return powercut.cut(self.data, mode, age_s=age_s, seed=seed, now_s=now_s)
-
-    def _say(self, line: str = "") -> str:
-        """What it answers."""
-        stdin, stdout = known(self._process.stdin), known(self._process.stdout)
-        stdin.write(line)
-        stdin.flush()
-        return stdout.readline().strip()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is written to a file is there whole or not at all; a session is never exported over itself."""
+"""What is written to a file is there whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli import main
 from replexplorer.core.errors import UsageError
 from replexplorer.formats import paths
 from replexplorer.formats.files import whole_file
 from replexplorer.reports.report import write_files
+from tests.unit.conftest import Run
 
 
 def test_a_file_appears_when_its_writer_ends_well(tmp_path: Path) -> None:
@@ -69,23 +69,13 @@ def test_where_nothing_can_be_written_the_file_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_a_session_is_not_exported_over_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    session = tmp_path / "own.rxs"
-    shutil.copyfile(paths.shipped_tour(), session)
-    (tmp_path / "link.md").symlink_to(session)
-    for output in (session, tmp_path / "link.md"):
-        assert main(["export", str(session), "--format", "md", "--output", str(output)]) == 2
-        assert "is the session itself" in capsys.readouterr().err
-    assert session.read_bytes() == paths.shipped_tour().read_bytes()
-
-
-def test_of_a_damaged_session_nothing_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_damaged_session_nothing_is_exported(tmp_path: Path, run: Run) -> None:
     session, output = tmp_path / "own.rxs", tmp_path / "own.csv"
     shutil.copyfile(paths.shipped_tour(), session)
     with sqlite3.connect(session) as base:
         base.execute("UPDATE tick SET wall_s = 1e20 WHERE at_s = (SELECT MAX(at_s) FROM tick)")
-    assert main(["export", str(session), "--format", "csv", "--output", str(output)]) == 2
-    assert "own.rxs is damaged: a tick is of no day" in capsys.readouterr().err
+    said = run(f"export {session} --format csv --output {output}")
+    assert (said.code, "own.rxs is damaged: a tick is of no day" in said.err) == (2, True)
     assert not output.exists()
 
 

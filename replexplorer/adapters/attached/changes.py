@@ -85,8 +85,8 @@ class ChangeJournal:
                 raise
         head = next(iter(_entries(file)), {})
         raise StackUnavailable(
-            f"another `attach --allow-changes` (pid {head.get('pid', 'unknown')}) changes these servers",
-            "end it first: it undoes its changes as it ends",
+            f"another `attach --allow-changes` (pid {head.get('pid', 'unknown')}) is changing these servers",
+            "stop it first: it undoes its changes when it ends",
         )
 
     @property

@@ -238,7 +238,7 @@ class Drill:
         for number, step in enumerate(self.steps, 1):
             if twice := [key for key in _values(step.settings) if key in given]:
                 raise UsageError(
-                    f"{twice[0]}: step {number} of {self.name} turns it",
+                    f"{twice[0]}: step {number} of {self.name} sets it",
                     "set another knob, or write a drill",
                 )
         settings = {**_values(self.settings), **given}
@@ -303,12 +303,15 @@ def checked_steps(steps: Sequence[DrillStep]) -> tuple[int, UsageError] | None:
     """What is wrong with the order of steps: the index of the step and the error; None where nothing is."""
     broken: set[str] = set()
     for at, step in enumerate(steps):
-        kind = step.what.partition("@")[0].partition("=")[0]
+        if step.doing not in (Doing.INJECT, Doing.CLEAR):
+            continue
+        typed = step.what.partition("@")[0].partition("=")[0]
+        kind = kind_of(typed).key if typed else ""
         if step.doing is Doing.INJECT:
             if step.lasts is None:
                 broken.add(kind)
-        elif step.doing is Doing.CLEAR:
-            if step.what and kind_of(kind).key not in broken:
-                return at, UsageError(f"clears {kind}, which no step before it injects", "inject it first")
-            broken = broken - {kind} if step.what else set()
+            continue
+        if kind and kind not in broken:
+            return at, UsageError(f"clears {typed}, which no step before it injects", "inject it first")
+        broken = broken - {kind} if kind else set()
     return None

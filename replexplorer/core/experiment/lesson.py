@@ -180,10 +180,13 @@ class Answered:
 
     @property
     def evidence(self) -> str:
-        """`expected 11.6 TPS, measured 11.5 TPS`."""
+        """`expected 11.6 TPS, measured 11.5 TPS`, choices in quotes."""
         told = {"given": self.given, "expected": self.expected, "measured": self.measured}
-        known = (f"{name} {figure_text(each, self.unit)}" for name, each in told.items() if each is not None)
-        return ", ".join(known)
+        return ", ".join(
+            f"{name} {_quoted(each) or figure_text(each, self.unit)}"
+            for name, each in told.items()
+            if each is not None
+        )
 
     @property
     def words(self) -> str:
@@ -199,6 +202,10 @@ class Answered:
     def relation(self) -> Relation:
         """That the answer is right."""
         return Relation(f"{self.step}: {self.asked}", bool(self.is_right), self.evidence)
+
+
+def _quoted(value: float | str) -> str:
+    return f'"{value}"' if isinstance(value, str) else ""
 
 
 def figure_text(value: float | str | None, unit: str) -> str:

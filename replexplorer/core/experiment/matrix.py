@@ -36,7 +36,7 @@ from replexplorer.core.topology import new_roster
 MATRIX: Final = "matrix"
 TITLE: Final = "What each durability mode loses in each kind of failure"
 TEACHES: Final = (
-    "mysqld's death, a power cut and a lost source are three failures; each needs another setting."
+    "mysqld's death, a power cut and a lost source are three failures; each needs a different setting."
 )
 _REPLICA: Final = new_roster(1).others[0]
 _RTT: Final = "20ms"

@@ -147,15 +147,19 @@ class Baseline:
             if name in self._counters and restarted(self._counters[name], sample)
         )
 
-    def changed(self, seen: Snapshot) -> tuple[str, ...]:
-        """What somebody else changed since, after a look at everything. Each in words: the knob with both
-        values, and whose hand it was."""
-        asked = {
-            name: (before, now)
+    def asked(self, seen: Snapshot) -> dict[KnobName, str]:
+        """What somebody else has asked of knobs since: each with both values and whose hand it was."""
+        return {
+            name: f"{format_change(name, before, now)}, by {seen.writer}"
             for name, before in self._requested.items()
             if not same_value(name.knob, before, now := seen.requested(name))
         }
-        found = [f"{format_change(name, *values)}, by {seen.writer}" for name, values in asked.items()]
+
+    def changed(self, seen: Snapshot) -> tuple[str, ...]:
+        """What somebody else changed since, after a look at everything. Each in words: the knob with both
+        values, and whose hand it was."""
+        asked = self.asked(seen)
+        found = list(asked.values())
         for name, before in self._effective.items():
             effective = seen.effective(name)
             if name not in asked and effective is not None and not same_value(name.knob, before, effective):

@@ -26,6 +26,7 @@ from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.sweep import Cell, Dimension, Grid, Sweep
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import Value
+from replexplorer.core.model.prediction import LOAD_S
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.truth import Lag
@@ -154,8 +155,8 @@ def scatter(estimate: Estimate) -> str:
 @json_keys(
     hide="cell",
     show="settings=cell.values labels=cell.labelled tps latency_ms=service.latency n=service.count errors"
-    " rtt_measured_ms=rtt_ms fsync_measured_ms=fsync_ms exposure commit_cost=cost lag_s=lag failed=why"
-    " limited",
+    " rtt_measured_ms=rtt_ms fsync_measured_ms=fsync_ms exposure commit_cost=cost lag_s=lag minute_lag_s"
+    " failed=why limited",
 )
 @dataclass(frozen=True, slots=True)
 class CellFigures:
@@ -235,6 +236,20 @@ class CellFigures:
         """Of the run in which a replica was farthest behind at the end; None where none says."""
         known = [run.lag for run in self.shown if run.lag is not None]
         return max(known, key=lambda lag: lag.end, default=None)
+
+    @property
+    def applied_tps(self) -> float | None:
+        """What that replica applied a second while it was late, the mean over the runs."""
+        lags = [run.lag for run in self.shown if run.lag is not None and self.lag is not None]
+        return _mean(lag.applied_tps for lag in lags if self.lag and lag.replica == self.lag.replica)
+
+    @property
+    def minute_lag_s(self) -> float | None:
+        """What a minute of this load leaves of that replica's work (`prediction.ReplicaLag`), whatever the
+        runs before had left; None where it never was late."""
+        if self.applied_tps is None or not self.tps.value:
+            return None
+        return LOAD_S * max(0.0, 1 - self.applied_tps / self.tps.value)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -331,7 +346,7 @@ class Effect:
             if self.passes > 1:
                 more = "; more passes would not show one"
                 if self.passes_needed is not None:
-                    more = f"; about {self.passes_needed} passes would show it, if it is so"
+                    more = f"; about {self.passes_needed} passes would show it, if there is one"
             return f"{title}: {NO_DIFFERENCE} ({effect}, {count}{more})"
         return f"{title}: {effect}, {times_text(self.ratio, self.verdict)}, {count}"
 

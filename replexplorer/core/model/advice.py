@@ -59,13 +59,17 @@ class GoalFigure(StrEnum):
     """The same of a power cut of the source's machine."""
     SOURCE_LOST = "source_lost"
     """The same of the loss of the source, a replica taking over."""
-    LAG = "lag"
+    LAG = "lag_s"
     """How far the replica that is farthest behind is after a minute of load, s."""
 
 
 RPO: Final = "rpo"
 """Recovery point objective: the same as `source_lost`."""
-_NAMES: Final = {**{each.value: each for each in GoalFigure}, RPO: GoalFigure.SOURCE_LOST}
+_NAMES: Final = {
+    **{each.value: each for each in GoalFigure},
+    "lag": GoalFigure.LAG,
+    RPO: GoalFigure.SOURCE_LOST,
+}
 _LATENCIES: Final = (GoalFigure.MEAN, GoalFigure.P50, GoalFigure.P95, GoalFigure.P99)
 _LATENCY_UNITS: Final = {"": (1.0, "ms"), "us": (0.001, "ms"), "ms": (1.0, "ms"), "s": (1000.0, "ms")}
 _LAG_UNITS: Final = {"ms": (0.001, "s"), "s": (1.0, "s"), "min": (60.0, "s")}
@@ -480,7 +484,7 @@ def _gives_up(
     if setting.after_commit:
         told.append("others can read a row that is lost with the source")
     if acks < len(replicas):
-        told.append("the loss of the source and of the replicas that acknowledged, together, loses commits")
+        told.append("losing the source and the replicas that acknowledged, together, loses commits")
     timeout = KnobName(keys.SEMI_SYNC_TIMEOUT, SOURCE)
     after = format_value(timeout.knob, value_of(values, keys.SEMI_SYNC_TIMEOUT))
     few = "no replica" if acks == 1 else f"fewer than {acks} replicas"

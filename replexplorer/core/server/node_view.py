@@ -21,7 +21,7 @@ from typing import Final
 from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.server.counters import Binlogs, grown
-from replexplorer.core.server.gtid import subtract_gtids
+from replexplorer.core.server.gtid import subtract_gtids, transactions
 from replexplorer.core.server.protection import Protection, ProtectionState, meaning_of, word_of
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.system import System
@@ -196,7 +196,7 @@ class NodeView:
     """On a replica: transactions that it has executed and the primary lacks, empty for none; None
     unknown."""
     diverged: str | None = None
-    """Why its rows may not be the source's until it is copied, said of the node; None: nothing says so."""
+    """Why its rows may not be the source's, and the remedy (`diverged_words`); None: nothing says so."""
     io_thread: str | None = None
     """on, off, connecting, error; None for a primary."""
     sql_thread: str | None = None
@@ -288,7 +288,7 @@ def _trouble(
         words = (*words, f"{lag_s:.0f} s behind")
     why = node.replication_fault
     if node.diverged is not None:
-        words, why = ("diverged", *words), f"it {node.diverged}: `role rejoin {node.name} --copy`"
+        words, why = ("diverged", *words), node.diverged
     if not words:
         return None
     is_failure = "error" in threads or node.diverged is not None
@@ -304,32 +304,27 @@ class Wholeness:
     much, and commits wait for what was asked, not in vain."""
 
     failed: Sequence[str]
-    """What is not so, a line each."""
+    """What is not so."""
     unknown: Sequence[str]
-    """Of what nothing is known, a line each: neither whole nor failed."""
+    """Of what nothing is known: neither whole nor failed."""
 
     @property
     def words(self) -> str:
-        """The answer, and what it rests on below it."""
-        answer = "replication is whole"
-        if self.failed or self.unknown:
-            answer = (
-                f"{'replication is not' if self.failed else 'it is not known whether replication is'} whole:"
-            )
-        return "\n  ".join((answer, *self.failed, *self.unknown))
+        """The answer, and what it rests on, in one line."""
+        if not (self.failed or self.unknown):
+            return "replication is whole"
+        answer = "replication is not" if self.failed else "it is not known whether replication is"
+        return f"{answer} whole: {'; '.join((*self.failed, *self.unknown))}"
 
 
-def wholeness(
-    nodes: Sequence[NodeView], protection: Protection, stack: str | None, most_lag_s: float = math.inf
-) -> Wholeness:
-    """Judge the nodes of a stack, None: of servers that are not ours, and its protection; a replica that lags
-    `most_lag_s` is not whole."""
+def wholeness(nodes: Sequence[NodeView], protection: Protection, most_lag_s: float = math.inf) -> Wholeness:
+    """Judge the nodes of a stack and its protection; a replica that lags `most_lag_s` is not whole."""
     failed, unknown = list[str](), list[str]()
     if _falls_short(protection):
         meaning = meaning_of(protection, is_group=protection.by_majority)
         failed.append(f"protection {word_of(protection.state)}: {meaning}")
     for node in nodes:
-        found = [f"{node.name}: {what}" for what in _failures(node, stack, most_lag_s)]
+        found = [f"{node.name}: {what}" for what in _failures(node, most_lag_s)]
         failed += found
         if not found and node.sql_thread == "on" and node.lag_s is None and most_lag_s < math.inf:
             unknown.append(f"{node.name}: its lag is not known")
@@ -347,7 +342,7 @@ def _falls_short(protection: Protection) -> bool:
     return protection.state in _BROKEN or protection.no_ack_can_come
 
 
-def _failures(node: NodeView, stack: str | None, most_lag_s: float) -> Iterator[str]:
+def _failures(node: NodeView, most_lag_s: float) -> Iterator[str]:
     """What is wrong with one node."""
     if not node.reachable:
         yield f"down: {node.why_down or 'no login succeeds'}"
@@ -358,10 +353,18 @@ def _failures(node: NodeView, stack: str | None, most_lag_s: float) -> Iterator[
         return
     yield from thread_faults(node)
     if node.diverged is not None:
-        remedy = command("role rejoin", stack, node.name, "--copy") if stack else "cloning the source"
-        yield f"diverged: it {node.diverged}; {remedy} makes it a copy"
+        yield f"diverged: {node.diverged}"
+    if node.errant_gtids:
+        yield f"has {transactions(node.errant_gtids)} that the source lacks"
     if node.lag_s is not None and node.lag_s >= most_lag_s:
         yield f"{node.lag_s:.1f} s behind"
+
+
+def diverged_words(why: str, node: str, stack: str | None) -> str:
+    """Why a node's rows may not be the source's, which is said of the node, and the remedy; `stack` is None
+    for servers that are not ours."""
+    remedy = "cloning the source" if stack is None else command("role rejoin", stack, node, "--copy")
+    return f"it {why}; {remedy} makes it a copy"
 
 
 def thread_faults(node: NodeView) -> Iterator[str]:

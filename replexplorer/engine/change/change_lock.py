@@ -107,7 +107,9 @@ class ChangeLock:
                 within_s = _TURN_WITHIN_S
                 holder = await keeper.take_turn(writer, within_s=within_s, anyway=anyway)
             if isinstance(holder, Experiment):
-                raise ExperimentUnderWay(holder)
+                raise ExperimentUnderWay(
+                    holder, "wait for its end, or add `--force`, which makes what it measures invalid"
+                )
             if holder is not None:
                 raise StackUnavailable(
                     f"{holder.holder} has been changing knobs for {within_s:g} s", "try again"
@@ -132,7 +134,7 @@ class ChangeLock:
         keeper = self._fleet.keeper
         running = await keeper.begin_experiment(kind, name, self.actor.holder)
         if running is not None:
-            raise ExperimentUnderWay(running)
+            raise ExperimentUnderWay(running, "wait for its end")
         self._own = Experiment(kind, name, self.actor.holder, self.actor.pid, self.actor.host)
         try:
             yield
@@ -143,7 +145,7 @@ class ChangeLock:
     def refuse_meanwhile(self) -> None:
         """Raise ExperimentUnderWay while this app's own lab or sweep runs; of others' the agent knows."""
         if self._own is not None:
-            raise ExperimentUnderWay(self._own, is_own=True)
+            raise ExperimentUnderWay(self._own, "end it first", is_own=True)
 
     async def refuse_under_experiment(self) -> None:
         """Raise ExperimentUnderWay while anybody's lab or sweep runs; where nobody can tell, none does."""

@@ -128,7 +128,7 @@ class Faults:
             # Taking it back would start a server that did not run before.
             if kind.part is not FaultPart.LINK and not self._fleet.member(node).address.server_running:
                 yield StackUnavailable(
-                    f"{address}: its server does not run", "run `replexplorer up` to start it"
+                    f"{address}: its server is not running", "run `replexplorer up` to start it"
                 )
             for link in sorted(flaps.keys() & self._flapping(kind, node)):
                 yield UsageError(
@@ -300,7 +300,7 @@ class Faults:
         meant = [each for each in self._state.requested.faults if clears(each, text, self._fleet.roster)]
         if not meant and text is not None:
             in_force = ", ".join(map(str, self._state.faults))
-            others = f"clear one of {in_force}" if in_force else "nothing is to be cleared"
+            others = f"clear one of {in_force}" if in_force else "there is nothing to clear"
             raise UsageError(f"no fault {text} is in force", others)
         if self._fleet.system.is_group:
             await self._start_ended(meant)

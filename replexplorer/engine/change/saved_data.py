@@ -51,7 +51,7 @@ class SavedStates:
         state, fleet, copies = self._state, self._fleet, self._copies()
         await state.refresh(with_gtids=True)
         lacks = [f"fault {fault}" for fault in state.faults]
-        lacks += wholeness(await state.in_full(), state.protection(), fleet.outside.provider.name).failed
+        lacks += wholeness(await state.in_full(), state.protection()).failed
         if lacks:
             raise StackUnavailable(f"not a state to return to: {lacks[0]}", "`replexplorer up` repairs it")
         looks = [each.agent.health(footprint=True) for each in fleet.members.values()]
@@ -142,7 +142,7 @@ class SavedStates:
         """Raise StackUnavailable where copies take room that a load needs."""
         disk = (await self._fleet.source.agent.health()).volumes["data"]
         if is_low(disk.free_bytes - needed, disk.total_bytes):
-            has = f"{disk.free_bytes / 1e6:,.0f} MB are free, and 5 GB and 10 % are to stay so"
+            has = f"{disk.free_bytes / 1e6:,.0f} MB are free, and 5 GB and 10 % must stay free"
             raise StackUnavailable(f"the copy takes {needed / 1e6:,.0f} MB: {has}", "make room")
 
     async def _while_stopped(

@@ -91,6 +91,8 @@ class DrillRun:
                 await under_way.work()
             finally:
                 await to_the_end(under_way.roll_back())
+            if under_way.disturbances:
+                result.aborted = f"changed while it ran, {'; '.join(under_way.disturbances)}"
 
         await carry_out(work, stack, result, stages, partial(self._check, stack))
         if result.aborted is None:
@@ -140,6 +142,8 @@ class _DrillUnderWay:
     """By the server's own count, at the look before."""
     _members: dict[str, Membership] = field(default_factory=dict)
     """Of a group: what each says of itself, one that is cut off too."""
+    disturbances: dict[str, None] = field(default_factory=dict)
+    """What somebody else asked of knobs meanwhile, until the source is another node."""
 
     @property
     def drill(self) -> Drill:
@@ -195,7 +199,7 @@ class _DrillUnderWay:
             await self._reach(precheck.state, precheck.within_s)
         await stack.clock.sleep(_SETTLES_S)
         self.began_s, result.started_wall_s = stack.clock.monotonic(), stack.clock.wall()
-        self._take(await stack.look())
+        self._take(await guard.look())
         await self._count_cost()
         seen = stack.seen
         names = [name for text in drill.settings for name in stack.controls.parse(text).names]
@@ -239,6 +243,8 @@ class _DrillUnderWay:
     def _take(self, seen: Snapshot) -> None:
         """Note what a look has seen."""
         result, state = self.result, seen.protection.state.value
+        if not seen.is_ours and seen.source == self.guard.source:
+            self.disturbances |= dict.fromkeys(self.guard.baseline.asked(seen).values())
         if not result.timeline or result.timeline[-1].state != state:
             self._note(f"protection: {state}")
             result.timeline.append(StateAt(self.now_s(), state))

@@ -429,7 +429,7 @@ def _waiting_words(
     if done > 0:
         what += f", about {count * passed_s / done:.0f} s"
     elif passed_s >= _NEARER_WITHIN_S:
-        what += ", it gets no closer" + ("" if driver is None else f": {driver} drives a load too")
+        what += ", it is not catching up" + ("" if driver is None else f": {driver} drives a load too")
     return f"{what}, for {max(0.0, within_s - passed_s):.0f} s at most"
 
 

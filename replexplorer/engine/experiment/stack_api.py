@@ -501,7 +501,7 @@ class StackApi:
         """Nobody else turns a knob meanwhile, in any process. Raises UsageError while another experiment of
         this session runs, StackUnavailable naming that of another."""
         if self._task is not None:
-            raise UsageError("a lab, a sweep or a drill runs already", "stop it first")
+            raise UsageError("a lab, a sweep or a drill is already running", "stop it first")
         self._task = asyncio.current_task()
         try:
             async with self._turns.measuring(kind, name):

@@ -221,9 +221,12 @@ def _failure(
 
 
 def _wanted_state(seen: Snapshot) -> ProtectionState | None:
-    """What the settings ask for; None where a partition makes it no matter of the settings."""
+    """What the settings ask for, of a group always its majority; None where a partition makes it no matter of
+    the settings."""
     if _is_cut(seen):
         return None
+    if seen.system.is_group:
+        return ProtectionState.PROTECTED
     asked = seen.requested(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
     return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 

@@ -30,7 +30,7 @@ from replexplorer.core.server.comeback import Acknowledged
 from replexplorer.core.server.counters import BinlogLook, binlogs_of
 from replexplorer.core.server.disk import DISK_KNOBS, DiskView, is_over
 from replexplorer.core.server.gtid import subtract_gtids
-from replexplorer.core.server.node_view import NodeView, judge_group
+from replexplorer.core.server.node_view import NodeView, diverged_words, judge_group
 from replexplorer.core.server.protection import (
     Evidence,
     Protection,
@@ -185,6 +185,12 @@ class StackState:
             return None
         lost = self.holes.get(node)
         return hole_words(lost) if lost else self.requested.diverged.get(node)
+
+    def divergence(self, node: str) -> str | None:
+        """The same with the remedy, for people."""
+        stack = self.fleet.outside.provider.name if self.fleet.can(Ability.OWN) else None
+        why = self.diverged(node)
+        return None if why is None else diverged_words(why, node, stack)
 
     async def look_at_driver(self) -> None:
         """Ask who drives the load, and which."""
@@ -418,7 +424,7 @@ class StackState:
             replace(
                 view,
                 errant_gtids=self.errant_gtids.get(view.name),
-                diverged=(why := self.diverged(view.name)),
+                diverged=(why := self.divergence(view.name)),
                 lag_s=view.lag_s if why is None else None,
             )
             for view in views

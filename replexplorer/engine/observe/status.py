@@ -48,11 +48,12 @@ async def take_status(state: StackState) -> Status:
     await state.in_full()  # binlogs are seen to grow from here on
     sizes = await asyncio.gather(*map(_size, state.fleet.members.values()))
     await state.look_twice_if_waiting()
-    if state.source_sample is not None and state.source_sample.view.reachable:
-        replicas = [each for each in state.fleet.replicas if each.name in state.samples]
-        await asyncio.gather(
-            state.exposures.look_until_known(), *(_look_how_late(state, each) for each in replicas)
-        )
+    replicas = [each for each in state.fleet.replicas if each.name in state.samples]
+    source = state.fleet.source if state.reachable(state.fleet.source_name) else None
+    await asyncio.gather(
+        *(() if source is None else (state.exposures.look_until_known(),)),
+        *(_look_how_late(state, source, each) for each in replicas),
+    )
     copies = [each.bytes for each in state.requested.saved.values()]
     oldest_commit_s = await _oldest_commit_s(state)
     nobody: Mapping[str, Value] | None = {} if state.driver_is_known else None
@@ -115,19 +116,20 @@ async def _oldest_commit_s(state: StackState) -> float | None:
     return None if waits is None else waits.oldest_commit_s
 
 
-async def _look_how_late(state: StackState, replica: Member) -> None:
+async def _look_how_late(state: StackState, source: Member | None, replica: Member) -> None:
     """Its lag by what its source has and it has not: by its own word one that gets nothing is not behind.
 
-    What was on its way is looked at again a while later, which gives its pace too. The age of the newest that
+    `source` is None while it does not answer: then what it has received is known and no more. What was on
+    its way is looked at again a while later, which gives its pace too. The age of the newest that
     it has applied is then at least its lag, and unknown where transactions carry no time.
     """
     sample, clock = state.samples[replica.name], state.fleet.outside.clock
     if sample.view.io_thread is None:
         return
-    first = later = await sample_applied(state.fleet.source, replica, clock)
+    first = later = await sample_applied(source, replica, clock)
     if first is not None and first.behind.missing:
         await clock.sleep(_ON_ITS_WAY_S)
-        later = await sample_applied(state.fleet.source, replica, clock)
+        later = await sample_applied(source, replica, clock)
     if first is None or later is None:
         return
     lag_s, behind = sample.view.lag_s, later.behind

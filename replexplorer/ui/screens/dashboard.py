@@ -826,7 +826,7 @@ class DashboardScreen(Screen[None]):
         if self._player is None:
             self._open_sheet(WaitsScreen(self._view, self._settings))
         else:
-            self.notify("a recording does not have what sessions waited for", severity="warning")
+            self.notify("a recording does not include what sessions waited for", severity="warning")
 
     def action_log_open(self) -> None:
         """All events."""

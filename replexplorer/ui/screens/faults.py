@@ -159,7 +159,7 @@ class FaultsScreen(ChoiceScreen[Forms]):
             if verb == ChangeKind.REJOIN and node in nodes and nodes[node].errant_gtids:
                 told.append(("▲", f"{node} would lose what the source lacks: {nodes[node].errant_gtids}"))
             if self._asked == row:
-                told.append(("▲", f"{verb}: Enter again does it, any other key does not"))
+                told.append(("▲", f"{verb}: Enter again does it, any other key cancels"))
         else:
             try:
                 request = self._request(row)

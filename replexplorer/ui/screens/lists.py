@@ -405,7 +405,7 @@ def _below(tick: Tick, node: NodeView, width: int) -> list[Line]:
     rows: list[Line] = []
     wrong = list(thread_faults(node)) if node.replication_fault else []
     if node.diverged is not None:
-        wrong.append(f"diverged: it {node.diverged}: `role rejoin {node.name} --copy`")
+        wrong.append(f"diverged: {node.diverged}")
     for each in wrong:
         rows += hung([("   ▲ ", "warn b")], each, width, "warn")
     if (applier := tick.applier(node.name)) is not None and applier.pace:

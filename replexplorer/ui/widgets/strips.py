@@ -179,7 +179,7 @@ class TinyNotice(Lines[Picture]):
             ("", "text"),
             ("replexplorer needs 80 x 24", "title b"),
             (f"this terminal is {self.app.size.width} x {self.app.size.height}", "text"),
-            ("Enlarge it or use a smaller font; all keeps running.", "muted"),
+            ("Enlarge it or use a smaller font; nothing stops.", "muted"),
             ("q quit", "key"),
         ]
         middle = [[(" " * max(0, (width - len(text)) // 2), "text"), (text, ink)] for text, ink in lines]

@@ -1,0 +1,24 @@
+"""Values as short texts, for tables of tests."""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from typing import Any
+
+from replexplorer.core.knobs.names import KnobName, Value, parse_name, parse_value
+
+
+def typed(text: str) -> dict[KnobName, Value]:
+    """`rtt@db2=85ms sync_binlog=0`: each value by its knob on its node, as a user types them."""
+    found = {}
+    for each in text.split():
+        key, _, value = each.partition("=")
+        name = parse_name(key)
+        found[name] = parse_value(name.knob, value)
+    return found
+
+
+def fields(text: str) -> dict[str, Any]:
+    """`clients=9 oldest_s=None`: values by the names of fields; other words are left out."""
+    pairs = (each.partition("=") for each in text.split() if "=" in each)
+    return {name: literal_eval(value) for name, _, value in pairs}
