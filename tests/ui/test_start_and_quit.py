@@ -93,7 +93,11 @@ async def test_the_question_says_what_stops_and_what_stays_cut() -> None:
             "Quit? The load (32 clients) stops, partition both stays.  q quits, any other key cancels"
         )
         app.facade.by_turns = True
-        await app.press("escape", "o", "enter", "y")
+        await app.press("escape")
+        await app.opened("o")
+        await app.press("enter")
+        await app.until(lambda: "Run tour" in app.screen_text)
+        await app.press("y")
         await app.until(lambda: app.app.screen is app.dashboard)
         await app.press("q")
         assert "The lab tour stops, its knobs are restored" in app.text("#footer")
