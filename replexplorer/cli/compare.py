@@ -43,7 +43,7 @@ async def compare(call: Call) -> int:
         raise UsageError("a recording is compared as it is", "leave --duration and --turns out")
     found = []
     for name in pair:
-        with closing(SessionReader(file_of(name, call.values.stack))) as reader:
+        with closing(SessionReader(file_of(name, call))) as reader:
             found.append(recorded_run(Path(name).stem, reader.ticks()))
     (a, of_a), (b, of_b) = found
     document, text = compare_report(a, b, epochs=(of_a, of_b))

@@ -81,7 +81,7 @@ def play(call: Call) -> int:
     with ExitStack() as stack:
         reader = stream = None
         if args.over is not None:
-            reader = stack.enter_context(closing(SessionReader(file_of(args.over, call.values.stack))))
+            reader = stack.enter_context(closing(SessionReader(file_of(args.over, call))))
         if args.cast is not None:
             stream = stack.enter_context(file_beside(reader, "--cast", args.cast))
         picture = None if args.svg is None else stack.enter_context(file_beside(reader, "--svg", args.svg))

@@ -32,19 +32,19 @@ _LAST: Final = "last"
 
 def opened_for(call: Call) -> SessionReader:
     """The session that a verb's FILE names; which one is the last is said."""
-    reader = SessionReader(file_of(call.args.file or "", call.values.stack))
+    reader = SessionReader(file_of(call.args.file or "", call))
     if call.args.file == _LAST:
         call.console.narrate(str(reader.file))
     return reader
 
 
-def file_of(name: str, stack: str) -> Path:
-    """A path, a file of the sessions directory, `last` (the newest there of this stack) or `tour` (the one
+def file_of(name: str, call: Call) -> Path:
+    """A path, a file of the sessions directory, `last` (the newest there of the stack) or `tour` (the one
     that ships); raises UsageError naming the newest ones."""
 
     def is_of_stack(file: Path) -> bool:
         with suppress(UsageError), closing(SessionReader(file)) as reader:
-            return reader.about.get("stack") == stack
+            return reader.about.get("stack") == call.values.stack
         return False
 
     given, directory = expanded(name), paths.sessions_directory()
@@ -56,7 +56,7 @@ def file_of(name: str, stack: str) -> Path:
     if name == _TOUR:
         return paths.shipped_tour()
     newest = ", ".join(file.stem for file in recorded[:3])
-    of = f" of stack {stack}" if name == _LAST else ""
+    of = f" of stack {call.values.stack}" if name == _LAST else ""
     raise UsageError(
         f"no recording {name}{of}" if name else "no recording is named",
         f"the newest are {newest}; {_LAST}, {_TOUR}" if newest else f"none was made yet, and {_TOUR} ships",
@@ -108,7 +108,7 @@ def list_recordings(call: Call) -> int:
 async def remove(call: Call) -> int:
     """Remove recordings, all of them or none; asks first."""
     args, console, directory = call.args, call.console, paths.sessions_directory()
-    files = {file_of(name, call.values.stack): name for name in args.names}
+    files = {file_of(name, call): name for name in args.names}
     for file, name in files.items():
         if file.parent != directory:
             raise UsageError(f"{name} is not among the recordings", "`replexplorer session list` names those")
