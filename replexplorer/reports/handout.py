@@ -40,7 +40,7 @@ def _blocks(lesson: Lesson, answers: Mapping[str, Answered] | None) -> Iterator[
         if ask is not None and answers is None:
             heads = words("before you run it", "I predict", "measured")
             blank = f"{_BLANK} {ask.unit}".rstrip()
-            yield ReportTable(heads, [(ask.words, blank, blank)])
+            yield ReportTable(heads, [(ask.words, _BLANK if ask.choices else blank, blank)])
         elif ask is not None:
             found = (answers or {}).get(step.name)
             cells = (figure_text(getattr(found, each, None), ask.unit) for each in ("expected", "measured"))

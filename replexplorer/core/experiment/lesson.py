@@ -94,8 +94,8 @@ class LessonQuestion:
 
     @property
     def words(self) -> str:
-        """The question with its choices."""
-        return " / ".join([self.text, *(each.text for each in self.choices)])
+        """The question with its choices, each with the number to type."""
+        return " ".join([self.text, *(f"({at}) {each.text}" for at, each in enumerate(self.choices, 1))])
 
 
 @dataclass(frozen=True, slots=True)
