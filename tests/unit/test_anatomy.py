@@ -159,6 +159,12 @@ def test_where_a_commit_s_time_goes(snapshot: object) -> None:
     assert {case: in_words(taken(*timed)) for case, timed in TIMED.items()} == snapshot
 
 
+def test_behind_another_acknowledgement_and_one_s_own_are_named_as_one_wait() -> None:
+    named = taken(*TIMED["who queues behind an acknowledgement waits a round trip with its own"]).named
+    assert named[Part.ACK] == pytest.approx(25)
+    assert Part.ACK_QUEUE not in named
+
+
 def test_no_commits_have_no_anatomy() -> None:
     assert dissect(CommitGrowth(1.0, ONE), replace(SERVED, commits=0), DURABLE) is None
 
