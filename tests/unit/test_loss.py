@@ -46,11 +46,11 @@ def test_what_no_client_log_of_this_run_has_is_named() -> None:
 def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: object) -> None:
     log = log_of(
         "t 1000, i 1 1, a 1 1 2000, i 1 2, a 1 2 52000, i 1 3, a 1 3 90000, i 1 4,"
-        " i 2 1, f 2 1 1290, i 2 2, s db1 1 1 3, s db2 1 1 1, s db1 2 2 2"
+        " i 2 1, f 2 1 1290, i 2 2, i 2 3, a 2 3 70000, s db1 1 1 3, s db2 1 1 1, s db1 2 2 2"
     )
     ledger = count_losses(
         log,
-        {"db1": rows(c1=[1, 2, 3, 4], c2=[2]), "db2": rows(c1=[1])},
+        {"db1": rows(c1=[1, 2, 3, 4], c2=[2, 3]), "db2": rows(c1=[1])},
         "db2",
         executed={"db1": f"{A}:1-9", "db2": f"{A}:1-5"},
         failed_at_us=100_000,
