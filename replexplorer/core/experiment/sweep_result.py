@@ -26,7 +26,7 @@ from replexplorer.core.experiment.experiment import ExperimentResult
 from replexplorer.core.experiment.sweep import Cell, Dimension, Grid, Sweep
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import Value
-from replexplorer.core.model.prediction import LOAD_S
+from replexplorer.core.model.prediction import minute_lag_s
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.truth import Lag
@@ -240,8 +240,10 @@ class CellFigures:
     @property
     def applied_tps(self) -> float | None:
         """What that replica applied a second while it was late, the mean over the runs."""
-        lags = [run.lag for run in self.shown if run.lag is not None and self.lag is not None]
-        return _mean(lag.applied_tps for lag in lags if self.lag and lag.replica == self.lag.replica)
+        if self.lag is None:
+            return None
+        lags = (run.lag for run in self.shown if run.lag is not None)
+        return _mean(lag.applied_tps for lag in lags if lag.replica == self.lag.replica)
 
     @property
     def minute_lag_s(self) -> float | None:
@@ -249,7 +251,7 @@ class CellFigures:
         runs before had left; None where it never was late."""
         if self.applied_tps is None or not self.tps.value:
             return None
-        return LOAD_S * max(0.0, 1 - self.applied_tps / self.tps.value)
+        return minute_lag_s(self.applied_tps, self.tps.value)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

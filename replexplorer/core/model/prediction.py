@@ -136,8 +136,13 @@ def _times(cost: LocalCost, factor: float) -> LocalCost:
     return LocalCost(cost.delay_ms * factor, cost.cpu_ms * factor)
 
 
-LOAD_S: Final = 60.0
-"""How long the load runs at whose end lag is predicted."""
+_LOAD_S: Final = 60.0
+
+
+def minute_lag_s(applied_tps: float, tps: float) -> float:
+    """How far a replica that applies so much of a load's TPS is behind after a minute of it, s; 0: it keeps
+    up."""
+    return _LOAD_S * (1 - applied_tps / tps) if applied_tps < tps else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,18 +181,14 @@ def replica_lag(
     if calibration.applier is None or applier.workload != next(iter(calibration.local)):
         return None
     most_tps = solve(applier, calibration, calibration.applier).tps
-
-    def lag_s(applied_tps: float) -> float:
-        return LOAD_S * (1 - applied_tps / tps) if applied_tps < tps else 0.0
-
-    times = 1 + calibration.applier_error
+    times, lag_s = 1 + calibration.applier_error, minute_lag_s(most_tps, tps)
     return ReplicaLag(
         replica,
         most_tps,
-        lag_s(most_tps),
-        lag_s(most_tps * times),
-        lag_s(most_tps / times),
-        lag_s(most_tps) * tps / most_tps,
+        lag_s,
+        minute_lag_s(most_tps * times, tps),
+        minute_lag_s(most_tps / times, tps),
+        lag_s * tps / most_tps,
     )
 
 

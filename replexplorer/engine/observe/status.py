@@ -50,10 +50,10 @@ async def take_status(state: StackState) -> Status:
     await state.look_twice_if_waiting()
     replicas = [each for each in state.fleet.replicas if each.name in state.samples]
     source = state.fleet.source if state.reachable(state.fleet.source_name) else None
-    await asyncio.gather(
-        *(() if source is None else (state.exposures.look_until_known(),)),
-        *(_look_how_late(state, source, each) for each in replicas),
-    )
+    looks = [_look_how_late(state, source, each) for each in replicas]
+    if source is not None:
+        looks.append(state.exposures.look_until_known())
+    await asyncio.gather(*looks)
     copies = [each.bytes for each in state.requested.saved.values()]
     oldest_commit_s = await _oldest_commit_s(state)
     nobody: Mapping[str, Value] | None = {} if state.driver_is_known else None
