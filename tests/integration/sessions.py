@@ -20,10 +20,19 @@ async def attached(live: LiveStack, holder: str = "test", **options: Any) -> Asy
     async with connected(live, holder, **options) as session:
         try:
             yield session
-        finally:
-            await session.disconnect()
-            async with connected(live, "cleaner") as cleaner:
-                await cleaner.console.reset()
+        except BaseException as error:
+            try:
+                await _give_back(live, session)
+            except Exception as later:  # what the test found is what is wrong
+                error.add_note(f"and the knobs could not be given back: {later}")
+            raise
+        await _give_back(live, session)
+
+
+async def _give_back(live: LiveStack, session: Session) -> None:
+    await session.disconnect()
+    async with connected(live, "cleaner") as cleaner:
+        await cleaner.console.reset()
 
 
 @asynccontextmanager
