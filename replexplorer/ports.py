@@ -347,6 +347,11 @@ class ServerProcess(Protocol):
         1970, in order; a thousand at most."""
         ...
 
+    async def stored_view(self) -> int | None:
+        """The number of the last view of its Galera cluster that had a majority, as its data say; None where
+        they say none, as after a clean stop."""
+        ...
+
     async def cpu(self) -> CpuUsed | None:
         """What CPU it has used since it was started, its children included; None if not counted
         here. Raises StackUnavailable where it does not run."""

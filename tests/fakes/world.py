@@ -427,6 +427,9 @@ class FakeProcess:
         await asyncio.sleep(DOCKER_S)
         self._world.crash(self._node)
 
+    async def stored_view(self) -> int | None:
+        return None
+
     async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
         """See `ports.ServerProcess`."""
         await asyncio.sleep(DOCKER_S)

@@ -5,7 +5,10 @@ The sidecar's container has the address and the volume, so what happens here hap
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import tarfile
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +31,7 @@ _FREEZES: Final = 4
 """How often a container is asked to freeze: a busy machine may not get all of its threads to stand still in
 the time that the runtime gives them ("unable to freeze"), and then none is frozen."""
 _LOG_LINES: Final = 1000
+_STORED_VIEW: Final = "/var/lib/replexplorer/data/mysql/gvwstate.dat"
 _SERVER_USER: Final = "999:999"
 """Who the files belong to."""
 
@@ -175,6 +179,24 @@ class ServerContainer:
             lines = (line.partition(" ") for line in text.splitlines() if " " in line)
             told = [(_moment_s(at), line) for at, _, line in lines]
             return [(at_s, line) for at_s, line in told if at_s >= started_s]
+
+        return await self._do(work)
+
+    async def stored_view(self) -> int | None:
+        """Of `view_id: TYPE UUID NUMBER` in gvwstate.dat, which no server has to run for; see
+        `ports.ServerProcess`."""
+
+        def work(client: Any, found: Container) -> int | None:
+            from docker.errors import NotFound
+
+            try:
+                chunks, _ = client.get_archive(found.id, _STORED_VIEW)
+            except NotFound:
+                return None
+            with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+                file = archive.extractfile(Path(_STORED_VIEW).name)
+                written = re.search(rb"^view_id: \d+ \S+ (\d+)$", file.read() if file else b"", re.MULTILINE)
+            return int(written[1]) if written else None
 
         return await self._do(work)
 

@@ -64,6 +64,9 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Reporter) -> Raised
     fleet.need(Ability.OWN)
     nodes = await fleet.outside.provider.nodes()
     dead = [text for node in nodes for text in _dead(node)]
+    if dead and all(node.sidecar_running for node in nodes):
+        await fleet.discover()
+        await start_last_view(fleet, fleet.members, report)
     if dead and any(node.server_running for node in nodes):
         await _go_on(fleet, report)
     created = await fleet.outside.provider.up(options, report)
@@ -92,6 +95,23 @@ async def _go_on(fleet: Fleet, report: Reporter) -> None:
     if fleet.system.is_group and not fleet.system.starts_together:
         await asyncio.gather(*(_learn(fleet, member) for member in fleet.members.values()))
         await go_on_without_the_ended(fleet, report)
+
+
+async def start_last_view(fleet: Fleet, nodes: Collection[str], report: Callable[[str], None]) -> None:
+    """Where all nodes of a Galera cluster have ended and these are to start: start those of its last view and
+    wait until they answer, if others ended in an earlier one. Nodes of one view find each other; with one of
+    an earlier view next to them all wait forever (measured). Raises StackUnavailable."""
+    members = fleet.members
+    if not fleet.system.starts_together or set(nodes) != set(members):
+        return
+    if any(member.address.server_running for member in members.values()):
+        return
+    views = {name: await fleet.server_process(name).stored_view() or 0 for name in members}
+    last = [name for name in views if views[name] == max(views.values())]
+    if len(last) < len(members):
+        report(f"starting {', '.join(last)} first: the others had left the cluster before")
+        await asyncio.gather(*(fleet.server_process(name).start() for name in last))
+        await asyncio.gather(*(until_it_answers(fleet, name) for name in last))
 
 
 def _dead(node: NodeAddress) -> list[str]:

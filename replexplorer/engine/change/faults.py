@@ -36,7 +36,7 @@ from replexplorer.core.server.comeback import Comeback, binlog_bytes
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
-from replexplorer.engine.change.bringup import until_it_answers
+from replexplorer.engine.change.bringup import start_last_view, until_it_answers
 from replexplorer.engine.change.comeback import Return, had_before, seen_last
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
@@ -329,6 +329,7 @@ class Faults:
             for node in nodes - held - (set() if system.starts_together else downed)
             if not self._fleet.member(node).address.server_running and not self._is_cut_off(node)
         }
+        await start_last_view(self._fleet, starts, self._report)
         await asyncio.gather(*(self._fleet.server_process(node).start() for node in starts))
         if late := starts - downed:
             await asyncio.gather(*(until_it_answers(self._fleet, node) for node in late))
