@@ -19,7 +19,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -28,6 +27,7 @@ from replexplorer.core.errors import ServerRefused
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.machine import ServerLimits
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.wire import (
     DiskState,

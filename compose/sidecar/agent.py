@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import platform
 import select
 import signal
 import socket
@@ -75,7 +73,9 @@ def ask_for_short_slices() -> bool:
     6.12 and later, sched(7) and `struct sched_attr`); its share of the CPU stays what it was. Older kernels
     ignore it.
     """
-    number = _SCHED_SETATTR.get(platform.machine())
+    import ctypes  # a bridge needs it not, and starts with each command
+
+    number = _SCHED_SETATTR.get(os.uname().machine)
     if number is None:
         return False
     nice = os.getpriority(os.PRIO_PROCESS, 0)

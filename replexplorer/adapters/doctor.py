@@ -10,12 +10,12 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from replexplorer import __version__
 from replexplorer.core.errors import MissingPiece
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.system import system_of
 from replexplorer.core.wire import LinkState
 from replexplorer.formats.configuration import Configuration

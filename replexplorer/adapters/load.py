@@ -20,7 +20,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -34,6 +34,7 @@ from replexplorer.core.errors import (
 from replexplorer.core.load.interval import Cuts, Interval
 from replexplorer.core.load.pacing import OPEN, LoadShare, processes_for, share_out, shares_of
 from replexplorer.core.load.workload import statements_in
+from replexplorer.core.records import dataclass
 from replexplorer.ports import Bridge, LoadSettings, LoadTarget, Reporter
 
 COMMAND: Final = (sys.executable, "-P", "-m", "replexplorer.load_process")

@@ -13,12 +13,12 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 from replexplorer.core.dialect.question import LOOK_AT_ONCE, Row
 from replexplorer.core.errors import NoAnswerInTime, ServerRefused, ServerUnreachable, UsageError
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.text import one_line
 from replexplorer.ports import NodeAddress
 

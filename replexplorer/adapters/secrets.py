@@ -10,11 +10,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.core.records import dataclass
 from replexplorer.formats.files import read_bytes, whole_file
 from replexplorer.formats.paths import OPTION_FILE
 from replexplorer.ports import Credentials

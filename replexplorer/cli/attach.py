@@ -16,7 +16,6 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from replexplorer.cli.arguments import check_without_stack
@@ -26,6 +25,7 @@ from replexplorer.cli.stack import check_asked, print_asked, print_waits
 from replexplorer.cli.wiring import outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.text import table
 from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.session import Session, SessionOptions, Spectator

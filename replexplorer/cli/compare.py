@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ from replexplorer.adapters.recording import SessionReader
 from replexplorer.cli.recordings import file_of
 from replexplorer.cli.wiring import composed
 from replexplorer.core.errors import LoadTaken, StackUnavailable, UsageError
+from replexplorer.core.records import dataclass, replace
 from replexplorer.reports.recordings import ComparedRun, compare_report, recorded_run
 
 if TYPE_CHECKING:

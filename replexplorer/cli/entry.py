@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import errno
 import gc
 import io
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from replexplorer.formats.configuration import Configuration, LoadedConfiguration
 
 T = TypeVar("T")
+# What is left at the end goes with the process: looking through it again takes a tenth of a short command.
+atexit.register(gc.freeze)
 PIPE_CLOSED = 141
 """Exit code when the reader of stdout has gone, as the shell's own tools have it."""
 

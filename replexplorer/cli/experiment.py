@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -12,6 +11,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.lab import Lab, Play
 from replexplorer.core.experiment.lesson import Lesson
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.text import closest, duration_text, table
 from replexplorer.formats import paths

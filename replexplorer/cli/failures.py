@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.wiring import attached, composed
 from replexplorer.core.fault import KINDS, Fault, check_fault, kind_of, parse_fault
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.gtid import transactions

@@ -7,7 +7,6 @@ is how it is written.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
 from operator import or_
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from replexplorer.cli.arguments import PRINTED
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.records import dataclass
 from replexplorer.core.text import closest, table
 from replexplorer.formats import paths
 

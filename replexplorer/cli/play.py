@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from replexplorer.adapters.recording import SessionReader
@@ -13,6 +12,7 @@ from replexplorer.cli.experiment import named
 from replexplorer.cli.recordings import file_beside, file_of
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.matrix import MATRIX, Matrix
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import expanded
 from replexplorer.formats.play_script import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -49,6 +48,7 @@ from replexplorer.core.model.operating_point import (
 )
 from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps
 from replexplorer.core.model.prediction import predict as prediction_of
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.stats.ratio import Ratio, interval_text, ratio_text
 from replexplorer.core.system import ASYNC, System, system_of, who_has

@@ -8,12 +8,12 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.adapters.recording import SUFFIX, SessionReader, is_being_written, remove_session
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.records import dataclass
 from replexplorer.core.text import number, table, utc
 from replexplorer.formats import export as forms
 from replexplorer.formats import paths

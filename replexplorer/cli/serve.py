@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +27,7 @@ from replexplorer.cli.experiment import LESSONS
 from replexplorer.cli.trainer import HEADS, watched
 from replexplorer.cli.wiring import runs, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.records import dataclass
 from replexplorer.core.text import command, table
 from replexplorer.formats.paths import class_directory, expanded
 

@@ -8,7 +8,6 @@ import shutil
 import signal
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
@@ -17,6 +16,7 @@ from replexplorer.cli.wiring import attached, composed, driver_of, provider_of, 
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.server.node_view import wholeness
 from replexplorer.core.server.waits import pages
 from replexplorer.core.text import closest, folded, number

@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.lesson import state_of
 from replexplorer.cli.wiring import outside_of, provider_of
 from replexplorer.core.experiment.lesson import LessonState
+from replexplorer.core.records import dataclass
 from replexplorer.core.text import number, table
 from replexplorer.core.tick import Tick
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.text import closest, utc
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import LONGEST_FLAP_S, SHORTEST_FLAP_S, Flap

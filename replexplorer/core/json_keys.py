@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TypeVar
+
+from replexplorer.core.records import dataclass
 
 T = TypeVar("T", bound=type)
 

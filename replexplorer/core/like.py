@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final
@@ -28,6 +27,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import LinkView
 from replexplorer.core.load.captured import CapturedWorkload
 from replexplorer.core.load.pacing import CLOSED, OPEN
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.counters import CommitSample, Source, Total, growth
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.topology import MOST_REPLICAS

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Final, cast
 
 from replexplorer.core.errors import UsageError
@@ -28,6 +28,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.knobs.names import BY_KEY, Backing, KnobName, Place, parse_name
+from replexplorer.core.records import dataclass
 from replexplorer.core.topology import SOURCE, Roster, ends_of, in_order, is_pair, link_between
 from replexplorer.core.wire import Flap, LinkState, Shape
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from replexplorer.core.records import dataclass
 
 MORE_AIO: Final = "sysctl fs.aio-max-nr=1048576"
 """What lets more servers of a machine set asynchronous I/O aside, as root (docs/howto/class.md)."""

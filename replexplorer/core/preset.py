@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
 from pathlib import Path
 from typing import Literal
 
 from replexplorer.core.knobs.names import Value
+from replexplorer.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ not: there is never a second node that takes writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.gtid import (
     common_gtids,
     gtid_count,

@@ -11,12 +11,12 @@ change.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.tables import TableName
 
 Key = tuple[Any, ...]

@@ -10,12 +10,12 @@ What a figure was measured under, so that it can be judged and run again elsewhe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import Group, Knob, Restart, Value
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.topology import MOST_REPLICAS
 
 SystemName = Literal["async", "group", "galera"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple
+
+from replexplorer.core.records import dataclass, field
 
 PRIMARY: Final = "PRIMARY"
 """The primary key's name among the indexes."""

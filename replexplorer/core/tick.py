@@ -7,7 +7,6 @@ Times named `at_s` are seconds on the session's monotonic clock, `*_ms` millisec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event
@@ -17,6 +16,7 @@ from replexplorer.core.link import LinkView
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure

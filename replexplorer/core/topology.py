@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 from typing import Final, cast
+
+from replexplorer.core.records import dataclass
 
 SOURCE: Final = "primary"
 """The alias of the node that is the source now; a knob that is set on the source carries it for a

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, field, fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import (
@@ -27,6 +27,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from replexplorer.core.records import dataclass
 
 PROTOCOL_VERSION: Final = 11
 """Both sides must speak the same; `hello` says which."""

@@ -8,7 +8,6 @@ process, and an undo goes back to what was so when the turn came.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from replexplorer.core.errors import StackUnavailable, UsageError
@@ -16,6 +15,7 @@ from replexplorer.core.event import Severity
 from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import Assignment, Desired, KnobName, desired_of
 from replexplorer.core.preset import Preset, SavedData
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.engine.experiment.restore_guard import finish_killed

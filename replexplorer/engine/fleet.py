@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.dialect.dialect import Capabilities, Threads
@@ -20,6 +19,7 @@ from replexplorer.core.errors import (
     UsageError,
 )
 from replexplorer.core.knobs.catalogue import Backing, Knob, Restart
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import SOURCE, Roster, Standing, ends_of, source_of
 from replexplorer.engine.shared_state import SharedState
@@ -322,6 +322,13 @@ class Fleet:
         """Whether no connection that is known leads to this node."""
         member = self.members.get(node.name)
         return member is None or _place(member.address) != _place(node)
+
+    async def open_bridges(self) -> None:
+        """Reach all agents at once: a bridge takes as long as a process in a container takes to start. One
+        that is away is asked again by whoever needs it."""
+        if self.can(Ability.SHAPE_LINKS):
+            asked = (member.agent.health() for member in self.members.values())
+            await asyncio.gather(*asked, return_exceptions=True)
 
     async def close(self) -> None:
         """Give back what is held and close everything."""

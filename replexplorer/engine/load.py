@@ -12,7 +12,6 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from replexplorer.core.errors import (
@@ -29,6 +28,7 @@ from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import RunLog
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.comeback import Acknowledged
 from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import Fleet, Member

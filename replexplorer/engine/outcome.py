@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import Fault
@@ -12,6 +11,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, KnobView, Value
 from replexplorer.core.link import LinkView
 from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure

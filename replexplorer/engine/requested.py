@@ -6,7 +6,6 @@ The document is versioned and written compare-and-set, so two apps never lose ea
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 
@@ -18,6 +17,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value
 from replexplorer.core.link import kept_all, moved, unkept, without
 from replexplorer.core.preset import DataChange, SavedData
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.role_change import UnderWay
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import Roster, is_pair

@@ -11,7 +11,6 @@ import contextlib
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.link import partition_words
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.system import System
 from replexplorer.core.text import command

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import SERVER, Interval, LoadView
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import Ceiling, CeilingWatch, beaten_words
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.tick import Tick
 from replexplorer.engine.observe.status import state_word

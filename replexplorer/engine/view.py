@@ -9,9 +9,9 @@ picture as at that moment then.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.tick import Tick
 from replexplorer.ports import Clock, Reporter

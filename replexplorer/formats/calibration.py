@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Final, Literal
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.model.fitted import Calibration, CalibrationRun
+from replexplorer.core.records import dataclass, replace
 from replexplorer.formats.files import first_error, read_text, whole_file
 
 VERSION: Final = 3

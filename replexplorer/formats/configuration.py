@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -19,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.load.pacing import MOST_PROCESSES
+from replexplorer.core.records import dataclass
 from replexplorer.core.system import SystemName
 from replexplorer.core.text import closest
 from replexplorer.core.topology import MOST_REPLICAS, node_number

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.records import dataclass, field
 from replexplorer.formats.files import TomlFile
 from replexplorer.formats.paths import is_there
 

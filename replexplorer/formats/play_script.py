@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TextIO
 
@@ -35,6 +34,7 @@ from replexplorer.core.fault import check_fault, kind_of
 from replexplorer.core.history.series import ENOUGH, Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, addressed, find, format_value, parse_value, same_value
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.server.exposure import FAILURES, Loss
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import closest, one_line, printable

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.records import dataclass
 from replexplorer.core.text import one_line
 from replexplorer.formats.files import read_text
 

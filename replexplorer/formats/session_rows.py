@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from itertools import accumulate
 from typing import Any, Final, TypeVar
 
@@ -24,6 +24,7 @@ from replexplorer.core.link import LinkView
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure

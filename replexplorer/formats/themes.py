@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -17,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.formats.files import TomlFile
 from replexplorer.formats.paths import shipped, toml_files
 

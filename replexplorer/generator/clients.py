@@ -17,11 +17,11 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.load.workload import Draw, Statement
+from replexplorer.core.records import dataclass, field
 from replexplorer.generator.client_run import ClientRun, RunEnd
 from replexplorer.generator.connection import Build, Connection, Prepared, text_query
 from replexplorer.generator.dispatcher import ClientJob, Dispatcher

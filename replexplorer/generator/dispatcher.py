@@ -10,7 +10,6 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Protocol
 
@@ -18,6 +17,7 @@ from replexplorer.core.errors import ServerRefused, UsageError
 from replexplorer.core.load.pacing import Pace, Schedule
 from replexplorer.core.load.script import read_script
 from replexplorer.core.load.workload import WORKLOADS, Draw, Sources, Statement, Workload, draw_of
+from replexplorer.core.records import dataclass, field
 from replexplorer.generator.client_log import ClientLog
 from replexplorer.generator.connection import Connection
 from replexplorer.generator.tally import Tally

@@ -15,11 +15,11 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.load.pacing import LoadShare, Pace, Schedule
+from replexplorer.core.records import dataclass
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.generator.connection import acknowledged_gtids
 

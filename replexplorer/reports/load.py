@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import accumulate
 from typing import Final, Literal
 
@@ -14,6 +14,7 @@ from replexplorer.core.load.captured import CapturedLeftOut, CapturedWorkload
 from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.loss.ledger import LossLedger
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.anatomy import Anatomy, Limit, limit_of
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import word_of

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle
 from typing import Final, Literal
@@ -33,6 +32,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value, format_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.exposure import FAILURES, Exposure
 from replexplorer.core.server.node_view import LATE_S
 from replexplorer.core.server.protection import ProtectionState, word_of

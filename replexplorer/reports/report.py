@@ -11,13 +11,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from replexplorer.core.records import dataclass
 from replexplorer.core.text import LAYOUT, folded, printable
 from replexplorer.core.text import table as text_table
 from replexplorer.formats.documents import to_json

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from replexplorer.core.records import dataclass
 from replexplorer.reports.report import template
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ Law: nothing else names a key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
+
+from replexplorer.core.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from textual.binding import BindingType

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import groupby
 from string import ascii_letters
 from typing import Final, NamedTuple
@@ -17,6 +16,7 @@ from typing import Final, NamedTuple
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.knobs.names import SOURCE, Assignment, Group, KnobName, KnobView, Place, Value
 from replexplorer.core.knobs.names import step as next_step
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import in_order
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -12,6 +11,7 @@ from replexplorer.core.experiment.experiment import ExperimentProgress, Experime
 from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.experiment.sweep import Sweep, read_sweep, runs_text
 from replexplorer.core.experiment.sweep_result import Swept
+from replexplorer.core.records import dataclass, field
 from replexplorer.engine.experiment.matrix import run_of
 from replexplorer.engine.experiment.run import Conductor
 from replexplorer.engine.experiment.sweep import SweepRun

@@ -10,13 +10,13 @@ import math
 import re
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from replexplorer.core.event import Event
 from replexplorer.core.fault import PARTITION_FAULT, Fault
 from replexplorer.core.history.series import History, Point, Recent, page_of
 from replexplorer.core.link import partition_words
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, Page, WindowKind

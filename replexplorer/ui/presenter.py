@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from textual import events
 
 from replexplorer.core.experiment.experiment import Stage
 from replexplorer.core.history.caption import caption
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.tick import Tick
 from replexplorer.ui.actions import key_label
 from replexplorer.ui.experiments import ExperimentControl

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 
 from replexplorer.core.experiment.experiment import NamedExperiment
 from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.experiment.sweep_result import Swept
+from replexplorer.core.records import dataclass, field
 from replexplorer.engine.lesson import LessonRun
 from replexplorer.formats.themes import Theme
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs

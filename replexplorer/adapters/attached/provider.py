@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final, NoReturn
 
@@ -30,6 +29,7 @@ from replexplorer.core.errors import (
     ServerUnreachable,
     UsageError,
 )
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.system import ASYNC
 from replexplorer.core.wire import Document, Held
 from replexplorer.formats.server_url import PORT, ServerUrl, node_names

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +19,7 @@ from replexplorer.adapters.docker.images import image_id
 from replexplorer.adapters.docker.inventory import Container, Inventory
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.machine import ServerLimits
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.system import System, new_stack, system_of
 from replexplorer.core.topology import MOST_REPLICAS, node_name, node_names, node_number
 from replexplorer.ports import Credentials, Reporter, UpOptions

@@ -13,14 +13,15 @@ import json
 import socket
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.records import dataclass
 
-BRIDGE_COMMAND: Final = ("python3", "/opt/replexplorer/agent.py", "bridge")
-"""What runs in the sidecar: the agent's socket on stdin and stdout."""
+BRIDGE_COMMAND: Final = ("python3", "-I", "-S", "/opt/replexplorer/agent.py", "bridge")
+"""What runs in the sidecar: the agent's socket on stdin and stdout. It needs no installed package, and looks
+for none."""
 
 STDOUT: Final = 1
 """The stream's number in the daemon's frames."""

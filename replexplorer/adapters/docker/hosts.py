@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from replexplorer.adapters.docker.client import NoDaemon, connect, spoken
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.records import dataclass
 from replexplorer.core.topology import in_order, node_number
 from replexplorer.formats import paths
 from replexplorer.formats.files import keep_record, read_bytes

@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +29,7 @@ from replexplorer.adapters.docker.client import archive, client, one_line
 from replexplorer.adapters.docker.inventory import LABEL
 from replexplorer.adapters.secrets import SERVER_UID
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
+from replexplorer.core.records import dataclass
 from replexplorer.core.system import DEFAULT
 from replexplorer.ports import Reporter
 
@@ -85,7 +85,7 @@ SIDECAR: Final = Recipe(
         "mysql/my.cnf",
     ),
     "sidecar",
-    modules=("replexplorer/core/wire.py",),
+    modules=("replexplorer/core/wire.py", "replexplorer/core/records.py"),
 )
 
 

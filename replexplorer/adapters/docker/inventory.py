@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from replexplorer.adapters.docker.hosts import Daemons
 from replexplorer.core.machine import ServerLimits
+from replexplorer.core.records import dataclass
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import in_order, node_name, node_number
 from replexplorer.ports import NodeAddress

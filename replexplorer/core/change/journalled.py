@@ -9,12 +9,13 @@ else has set since is left alone and named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import Any
 
 from replexplorer.core.dialect.attaching import same_setting
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

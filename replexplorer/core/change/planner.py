@@ -9,7 +9,6 @@ Nothing is run here and nothing is refused halfway: a plan exists only when all 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from replexplorer.core.change.warnings import warnings_for
@@ -30,6 +29,7 @@ from replexplorer.core.knobs.names import (
     same_value,
 )
 from replexplorer.core.link import NO_PARTITION, LinkSettings
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.topology import ends_of, in_order, is_pair
 
 

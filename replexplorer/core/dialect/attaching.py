@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.dialect.mysql import in_new_words
 from replexplorer.core.dialect.question import Question, Row, whole
+from replexplorer.core.records import dataclass
 
 _QUOTED: Final = re.compile(r"""'[^'\\]*'|"[^"\\]*"|`[^`\\]*`""")
 _PLAIN: Final = re.compile(

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
 from replexplorer.core.dialect.question import Question, Row, listed
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import BY_KEY, CATALOGUE, Backing, Kind, Knob, Value
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.counters import Source, Total, Totals
 from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.system import ASYNC, System, who_has

@@ -7,7 +7,6 @@ What a member says of its group is its own view: one that is cut off sees the ot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from replexplorer.core.dialect.attaching import read_registered
@@ -15,6 +14,7 @@ from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, Row, numbers, whole
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.node_view import Membership, majority_of
 from replexplorer.core.system import GROUP
 from replexplorer.core.topology import Belonging

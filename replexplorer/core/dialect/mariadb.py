@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from replexplorer.core.dialect.attaching import IN_SYNC, Whereabouts
@@ -33,6 +32,7 @@ from replexplorer.core.dialect.mysql import OLD_NAMES, MySql, read_waits
 from replexplorer.core.dialect.question import Question, Row, listed, numbers, read_pairs, whole
 from replexplorer.core.dialect.waits import MARIADB_ROW_LOCKS, MARIADB_SESSIONS
 from replexplorer.core.knobs import keys
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.server.counters import Sent
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
 from replexplorer.core.server.node_view import Membership

@@ -7,7 +7,6 @@ What stands here was measured or read in the server's source (docs/explanation/s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from replexplorer.core.dialect.dialect import (
@@ -47,6 +46,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY, Value
 from replexplorer.core.load.workload import LEDGER_TABLE
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Rows
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.counters import Sent, ServerStatus
 from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import spans_of

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from replexplorer.core.errors import ServerUnreachable
 from replexplorer.core.knobs.catalogue import ON_OFF, Kind, Knob, Value
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.text import one_line
 
 Row = Mapping[str, Any]

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.dialect.question import Question, Row
 from replexplorer.core.dialect.schema import quoted_name
+from replexplorer.core.records import dataclass
 from replexplorer.core.rows import Key, Rows
 from replexplorer.core.tables import Column, TableShape
 

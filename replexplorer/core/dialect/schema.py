@@ -21,10 +21,10 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from replexplorer.core.dialect.question import Question, Row, listed, whole
+from replexplorer.core.records import dataclass
 from replexplorer.core.tables import Column, Index, TableName, TableShape
 
 _TRANSACTIONAL: Final = "'innodb', 'ndbcluster', 'ndb', 'rocksdb', 'tokudb'"

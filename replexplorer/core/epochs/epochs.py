@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, OPEN
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.comeback import Outage, with_restart
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar, Final
 
@@ -16,6 +15,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.experiment import ExperimentGroup, Stage
 from replexplorer.core.experiment.relations import Claim
 from replexplorer.core.fault import kind_of
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import DEFAULT, System, system_of
 

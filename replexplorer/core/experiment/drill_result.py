@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -21,6 +20,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import BinlogLost, Comeback, Replication
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 from typing import ClassVar, NamedTuple, Protocol
 
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass
 from replexplorer.core.system import Conditions, System
 from replexplorer.core.text import utc_ms
 

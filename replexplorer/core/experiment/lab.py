@@ -6,13 +6,13 @@ A lab is data and, where its phases are not just a load, a short script (`Phase.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from statistics import fmean, median, stdev
 from typing import Any, ClassVar, Final
 
 from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, Relation, Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value, find, parse_value
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram, Latency

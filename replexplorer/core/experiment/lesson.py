@@ -7,7 +7,6 @@ handout are made of the same data. Nothing that answers an open question is show
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import inf, isfinite, nan
 from typing import ClassVar, Final
 
@@ -23,6 +22,7 @@ from replexplorer.core.experiment.experiment import (
 from replexplorer.core.experiment.relations import Found
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import find
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.system import System
 
 FIGURES: Final = (

@@ -8,7 +8,6 @@ none where not a single row may be lost, some where a loaded server loses rows, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
@@ -26,6 +25,7 @@ from replexplorer.core.experiment.drill import (
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, Stage
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.exposure import FAILURES as FAILURES_IN_WORDS
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.protection import ProtectionState

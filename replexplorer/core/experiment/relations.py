@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, ClassVar, Final, Literal
 
@@ -26,6 +25,7 @@ from replexplorer.core.experiment.lab import (
     SummaryRow,
 )
 from replexplorer.core.machine import BUSY_PERCENT
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.protection import ProtectionState
 
 SIGNS: Final[Mapping[str, tuple[Callable[[float, float], bool], str]]] = {

@@ -7,7 +7,6 @@ somebody else, and what was measured meanwhile is invalid. Unknown is not change
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.knobs.names import (
@@ -21,6 +20,7 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.link import LinkView, unkept_all
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.counters import Sample, restarted
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.node_view import NodeView

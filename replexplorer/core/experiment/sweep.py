@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from random import Random
@@ -19,6 +18,7 @@ from replexplorer.core.experiment.experiment import ExperimentGroup, Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, KnobName, Value, desired_of, format_value
+from replexplorer.core.records import dataclass
 from replexplorer.core.system import System
 from replexplorer.core.text import duration_text
 

@@ -16,7 +16,6 @@ knobs one may be claimed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import log, sqrt
 from statistics import fmean, geometric_mean, variance
@@ -27,6 +26,7 @@ from replexplorer.core.experiment.sweep import Cell, Dimension, Grid, Sweep
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.model.prediction import minute_lag_s
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.truth import Lag

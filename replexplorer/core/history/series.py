@@ -12,12 +12,12 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from replexplorer.core.load.interval import LoadView
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.exposure import FAILURES, Loss
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+
+from replexplorer.core.records import dataclass
 
 Value = int | float | str
 """What a knob holds: a count, a duration in the knob's unit, or a lower-case word."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
@@ -34,6 +33,7 @@ from replexplorer.core.knobs.catalogue import (
     Restart,
     Value,
 )
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.text import closest, one_line
 from replexplorer.core.topology import SOURCE, Roster, ends_of, is_pair, link_between
 

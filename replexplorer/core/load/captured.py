@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from replexplorer.core.records import dataclass, field
 
 NO_TEXT: Final = "prepared statements whose text the server no longer had, or does not give"
 

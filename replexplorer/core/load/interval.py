@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from functools import reduce
 from math import inf
 from typing import Any, Final, Self
 
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.pacing import CLOSED, OPEN
+from replexplorer.core.records import dataclass
 from replexplorer.core.stats.histogram import Histogram
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, floor
 from random import Random
 from typing import Final
+
+from replexplorer.core.records import dataclass
 
 CLOSED: Final = "closed"
 """Each client sends its next transaction when the one before is answered."""

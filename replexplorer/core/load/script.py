@@ -25,7 +25,6 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import accumulate, count
 from random import Random
 from typing import Final, NamedTuple
@@ -41,6 +40,7 @@ from replexplorer.core.load.workload import (
     Values,
     Workload,
 )
+from replexplorer.core.records import dataclass, field, replace
 
 LARGEST_BYTES: Final = 1 << 20
 """Of a file: it is a workload, not a dump."""

@@ -10,11 +10,12 @@ who wrote them (core/loss). Random numbers come from the caller's generator.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 from random import Random
 from typing import Any, Final
+
+from replexplorer.core.records import dataclass, replace
 
 DATABASE: Final = "replexplorer"
 """Where the tables live, on every node."""

@@ -23,12 +23,12 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from typing import BinaryIO, Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.gtid import Spans, common, count, spans_of, together, without
 
 HEAD: Final = "replexplorer client log 1 "

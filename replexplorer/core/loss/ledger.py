@@ -7,10 +7,10 @@ is lost; one whose outcome the client never learned is unknown and never lost, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.loss.client_log import Attempts, Rows, RunLog
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.gtid import Spans, common, count, subtract_gtids, together, without
 
 SAMPLE: Final = 20

@@ -15,7 +15,6 @@ import operator
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from math import ceil, inf
@@ -38,6 +37,7 @@ from replexplorer.core.model.operating_point import (
     value_of,
 )
 from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps, predict, replica_lag
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.comeback import redo_fsyncs
 from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown, after_power_cut, silent
 from replexplorer.core.text import closest, number

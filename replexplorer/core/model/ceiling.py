@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import (
     LEAST_BATCH_LATENCIES,

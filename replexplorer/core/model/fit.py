@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, exp, log
 from random import Random
@@ -30,6 +29,7 @@ from replexplorer.core.model.fitted import (
     Validation,
     solve,
 )
+from replexplorer.core.records import dataclass, replace
 
 PARTS: Final = 10
 """Into which the cells are dealt."""

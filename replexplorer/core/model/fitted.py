@@ -26,13 +26,13 @@ Law: every term is measured or fitted from measured runs; nothing is assumed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from math import exp
 from typing import Final
 
 from replexplorer.core.load.workload import SPECIAL_SHARE, SPECIAL_WIDTH
+from replexplorer.core.records import dataclass, field, replace
 
 TABLE_ROWS: Final = 10_000
 """Of a load's table by default."""

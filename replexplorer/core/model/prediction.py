@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.model.ceiling import bound
@@ -17,6 +16,7 @@ from replexplorer.core.model.fitted import (
     Solution,
     solve,
 )
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.server.anatomy import ACKS, FSYNCS, Anatomy, Part
 
 _FSYNCS: Final = (CostTerm.REDO, CostTerm.BINLOG)

@@ -15,7 +15,6 @@ What kept a load from more transactions: its generator, the machine, the link, t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -23,6 +22,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.interval import Interval, processes_that_help
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.machine import short_of_cpu
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.counters import CommitGrowth, Source
 
 

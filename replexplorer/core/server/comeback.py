@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, KnobView, Value
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.gtid import (
     common_gtids,
     gtid_count,

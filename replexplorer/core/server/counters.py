@@ -19,11 +19,11 @@ idle server does anyway. A counter that is not there, that fell or that began fr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from replexplorer.core.machine import Machine
+from replexplorer.core.records import dataclass, field
 
 _BOOT_SLACK_S: Final = 2.5
 """Uptime counts whole seconds, and two clocks may drift apart while a machine is paused."""

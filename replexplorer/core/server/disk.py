@@ -6,13 +6,13 @@ Whether a fault still has its effect: what was broken on purpose may have been r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from replexplorer.core.fault import Fault
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import ON_OFF, Value
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.wire import DiskState, SetDisk
 

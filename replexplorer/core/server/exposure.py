@@ -21,11 +21,11 @@ Law: nothing here reads a clock or a server; each answer holds for the moment of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.comeback import Replication, redo_fsyncs, waits_for_both
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 

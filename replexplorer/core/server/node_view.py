@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.counters import Binlogs, grown
 from replexplorer.core.server.gtid import subtract_gtids, transactions
 from replexplorer.core.server.protection import Protection, ProtectionState, meaning_of, word_of

@@ -16,12 +16,12 @@ The protection states in words, for the screen, `status`, the log and reports: a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.counters import Sample, ServerStatus, restarted
 
 _LEAST_BLOCKED_S: Final = 1.0

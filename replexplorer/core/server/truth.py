@@ -6,11 +6,11 @@ Law: a mismatch is shown, not hidden; a check that cannot be made says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.counters import CommitGrowth, Rates, Sent, Source, sent_between
 from replexplorer.core.server.gtid import gtid_count
 

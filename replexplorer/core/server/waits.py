@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import sub
 from typing import Final, Literal, NamedTuple
 
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.text import number, table
 
 MOST_STATEMENTS: Final = 10

@@ -15,10 +15,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import accumulate
 from math import ceil, inf
 from typing import Final, Self
+
+from replexplorer.core.records import dataclass, field
 
 _HALF_BITS: Final = 6
 _LINEAR: Final = 1 << (_HALF_BITS + 1)

@@ -27,11 +27,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import ceil, exp, log, sqrt
 from typing import Final, Self
 
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.stats.histogram import Histogram, Ranks
 
 _NORMAL: Final = 1.959964

@@ -29,10 +29,10 @@ Law: as many digits as the interval bears, never an exponent, and each figure in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, floor, hypot, log, log10, pi, sqrt
 from typing import Final
 
+from replexplorer.core.records import dataclass
 from replexplorer.core.stats.measured import (
     FARTHEST,
     LEAST_BATCH_S,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.core.change.planner import (
@@ -31,6 +30,7 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnr
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value, same_value
 from replexplorer.core.link import DELAYS, LinkSettings, directions, installed, wanted
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.disk import asked_of_disk, disk_values
 from replexplorer.core.wire import DiskState, Flap, LinkState, Shape

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final
 
 from replexplorer.core.errors import (
@@ -17,6 +16,7 @@ from replexplorer.core.errors import (
     TakenAway,
 )
 from replexplorer.core.machine import MORE_AIO
+from replexplorer.core.records import dataclass
 from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import lacked_aio, why_it_ended
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
@@ -125,7 +125,7 @@ async def connect(fleet: Fleet, report: Reporter) -> None:
     await fleet.discover()
     report("connecting")
     # Which links there are follows from who is the source.
-    await asyncio.gather(*(_learn(fleet, member) for member in fleet.members.values()))
+    await asyncio.gather(fleet.open_bridges(), *(_learn(fleet, each) for each in fleet.members.values()))
     await watch_links(fleet, fleet.roster.pairs if fleet.system.mesh else ())
 
 

@@ -14,12 +14,12 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, same_value
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.wire import EXPERIMENT, TURN, Experiment, Lease
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.outcome import ExperimentUnderWay

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import Had
 from replexplorer.core.knobs import keys
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.comeback import Comeback, compare, loses_rows
 from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.gtid import subtract_gtids, unite_gtids

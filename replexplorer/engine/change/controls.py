@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
@@ -28,6 +27,7 @@ from replexplorer.core.knobs.names import (
     same_value,
 )
 from replexplorer.core.link import DELAYS, NO_PARTITION, falls_short
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import is_pair
 from replexplorer.engine.change.apply import Applied, Applier, LinkChange

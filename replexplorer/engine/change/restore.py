@@ -7,12 +7,12 @@ after a question, or not at all.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubts, switched_off
 from replexplorer.engine.change.joining import form_group

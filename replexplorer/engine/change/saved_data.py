@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.link import kept_all
 from replexplorer.core.preset import DataChange, SavedData
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.node_view import wholeness
 from replexplorer.engine.load import is_low

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -34,6 +33,7 @@ from replexplorer.core.fault import Fault, parse_fault, written
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, KnobName, Value, desired_of
 from replexplorer.core.load.interval import Measurement
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.comeback import waits_for_both
 from replexplorer.core.server.counters import CostSample
 from replexplorer.core.server.exposure import Exposure

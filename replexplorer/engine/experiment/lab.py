@@ -12,7 +12,6 @@ not known here. A system that cannot be had ends the lab as aborted, with what w
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from statistics import median
@@ -42,6 +41,7 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
     parse_value,
 )
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import interval_text, ratio_text, repeated
 from replexplorer.core.system import System, system_of

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from math import inf
@@ -20,6 +19,7 @@ from replexplorer.core.dialect.schema import added_key
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.lab import Lab, PhaseResult
 from replexplorer.core.load.interval import Measurement
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.experiment.phase import Act
 from replexplorer.ports import Reporter, Sql, ask, execute

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable
@@ -31,6 +30,7 @@ from replexplorer.core.experiment.matrix import (
     matrix_cells,
     stages_of,
 )
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.experiment.run import Conductor, RunJournal, StagesUnderWay

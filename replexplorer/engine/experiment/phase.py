@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.experiment.experiment import Try
@@ -14,6 +13,7 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.machine import short_of_cpu
 from replexplorer.core.model.ceiling import beaten, beaten_words, bound, local_cost_ms
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.node_view import Conflicts, conflicts_of
 from replexplorer.core.server.protection import WAITING, ProtectionState
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
@@ -20,6 +19,7 @@ from replexplorer.core.fault import Fault, clears
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.link import kept_all, moved_all, seen_from
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import NodeView

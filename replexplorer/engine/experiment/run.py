@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
@@ -20,6 +19,7 @@ from replexplorer.core.experiment.experiment import (
     Watch,
 )
 from replexplorer.core.experiment.snapshot import Snapshot
+from replexplorer.core.records import dataclass, field
 from replexplorer.engine.experiment.restore_guard import RestoreGuard, restore_guard
 from replexplorer.ports import Journal
 

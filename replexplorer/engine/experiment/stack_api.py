@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from replexplorer.core.dialect.flavours import Dialect
@@ -23,6 +22,7 @@ from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import Rows, RunLog
 from replexplorer.core.loss.ledger import LossLedger, count_losses
 from replexplorer.core.machine import busy_percent
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost

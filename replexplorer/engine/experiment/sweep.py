@@ -6,7 +6,7 @@ A kill leaves the knobs as they were at that cell; the journal's next reader res
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.core.change.planner import make_plan
@@ -22,6 +22,7 @@ from replexplorer.core.load.interval import Measurement
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.machine import busy_percent, short_of_cpu
 from replexplorer.core.model.operating_point import is_known
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.measured import LEAST_BATCH_LATENCIES, spread_of
 from replexplorer.core.topology import SOURCE

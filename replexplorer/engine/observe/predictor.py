@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.knobs import keys
@@ -15,6 +14,7 @@ from replexplorer.core.model.ceiling import Ceiling, acknowledging_rtt_ms, bound
 from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
 from replexplorer.core.model.operating_point import applier_of, operating_point_of
 from replexplorer.core.model.prediction import measured, predict
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.protection import WAITING, Protection, ProtectionState
 from replexplorer.engine.observe.state import StackState

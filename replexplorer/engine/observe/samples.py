@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -23,6 +22,7 @@ from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, LinkView, contradiction, installed
 from replexplorer.core.loss.client_log import Rows
 from replexplorer.core.machine import Machine
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.counters import CommitSample, CostSample, CpuUsed, Sample, Sent, ServerStatus
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.gtid import hole, subtract_gtids

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from replexplorer.core.change.planner import Observed
@@ -25,6 +24,7 @@ from replexplorer.core.knobs.names import (
     same_value,
 )
 from replexplorer.core.link import LinkSettings, LinkView
+from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import Acknowledged
 from replexplorer.core.server.counters import BinlogLook, binlogs_of

@@ -39,7 +39,7 @@ def state_word(nodes: Sequence[NodeView]) -> str:
 async def take_status(state: StackState) -> Status:
     """Look at everything now; raises StackUnavailable when there is no stack."""
     await state.fleet.discover()
-    await state.read_document()
+    await asyncio.gather(state.read_document(), state.fleet.open_bridges())
     looked = None
     while looked != state.fleet.source_name:  # where the roles were not known these are other links
         looked = state.fleet.source_name

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Self
 
 from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.anatomy import (
     Anatomy,
     CommitPath,

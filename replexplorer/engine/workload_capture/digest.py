@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from replexplorer.core.dialect.schema import DigestCount, DigestKey
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.tables import Domain, Domains, FilledShape, TableName
 
 BEGIN: Final = "begin"

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -18,6 +17,7 @@ from replexplorer.core.dialect import schema as questions
 from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.schema import DigestCount, DigestKey, SeenStatement
 from replexplorer.core.errors import MissingPiece, ServerRefused, UsageError
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.tables import TableName, TableShape
 from replexplorer.engine.observe.samples import probe
 from replexplorer.engine.observe.tables import OWN_DATABASE, shapes_of

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.dialect.schema import DigestCount, DigestKey, SeenStatement
@@ -28,6 +27,7 @@ from replexplorer.core.load.captured import (
     CapturedWorkload,
 )
 from replexplorer.core.load.script import DATABASE, read_script
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.tables import PRIMARY, FilledShape, TableName, TableShape, domains_of
 from replexplorer.engine.observe.tables import IMITATION, OWN_DATABASE
 from replexplorer.engine.workload_capture.digest import (

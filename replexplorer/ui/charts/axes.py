@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from replexplorer.core.records import dataclass
 from replexplorer.ui.charts.chart_model import ChartModel, Page
 from replexplorer.ui.words.figures import moment
 

@@ -7,9 +7,10 @@ session's clock, all of one chart's values one unit. Nothing here knows a termin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
+
+from replexplorer.core.records import dataclass
 
 Points = Sequence[tuple[float, float | None]]
 """(at_s, value), in time order; None is a gap."""

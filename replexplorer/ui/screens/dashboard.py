@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events, on, work
@@ -30,6 +29,7 @@ from replexplorer.core.knobs.names import (
     with_unit_of,
 )  # fmt: skip
 from replexplorer.core.link import ACKS_LOST
+from replexplorer.core.records import dataclass
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.node_view import LATE_S, SETTLED_S, healthy, troubles
 from replexplorer.core.server.protection import ProtectionState

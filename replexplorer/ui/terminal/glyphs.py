@@ -8,8 +8,9 @@ dots; `ascii` replaces everything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from replexplorer.core.records import dataclass, field
 
 _TO_ASCII: Final = str.maketrans(
     {

@@ -3,13 +3,13 @@ of a value or a filter."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from textual import events
 from textual.message import Message
 
 from replexplorer.core.knobs.names import Group, KnobName, format_value
+from replexplorer.core.records import dataclass
 from replexplorer.core.tick import Tick
 from replexplorer.ui.board import Board
 from replexplorer.ui.settings import Settings

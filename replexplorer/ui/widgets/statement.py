@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
+from replexplorer.core.records import dataclass
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.widgets.lines import Lines
