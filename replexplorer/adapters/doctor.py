@@ -136,39 +136,39 @@ def _images(client: APIClient, configuration: Configuration, progress: Callable[
         server = images.server_for(system.name, configuration.flavor or system.flavors[0]).says
     states = images.states(shipped("compose"))
     wanted = [state for state in states if state.says in (server, images.SIDECAR.says)]
-    checks = [_image(client, wanted, progress)]
+    here = "; ".join(_built(state) if state.present else f"{state.says} not built yet" for state in wanted)
+    checks = [
+        Check("images", "ok", here),
+        _registry(client, wanted, progress),
+    ]
     for state in states:
         if state not in wanted:
-            made = (
-                f"built: {_built(state)}"
-                if state.present
-                else "not built yet: the first such stack builds it"
-            )
+            made = _built(state) if state.present else "not built yet: the first such stack builds it"
             checks.append(Check(f"{state.says} image", "ok", made))
     return checks
 
 
 def _built(state: ImageState) -> str:
-    return f"{state.reference} ({state.built_with or 'versions unknown'})"
+    return f"built: {state.reference} ({state.built_with or 'versions unknown'})"
 
 
-def _image(client: APIClient, states: Sequence[ImageState], progress: Callable[[str], None]) -> Check:
-    """Our images, or a way to make them."""
+def _registry(client: APIClient, states: Sequence[ImageState], progress: Callable[[str], None]) -> Check:
+    """Where our images' base is from; nobody is asked where it is here."""
     from replexplorer.adapters.docker.client import spoken
     from replexplorer.adapters.docker.images import BASE, OWN_BASE
 
     if all(state.present for state in states):
-        return Check("images", "ok", f"built: {'; '.join(map(_built, states))}")
+        return Check("registry", "ok", "not asked: the images are built")
     with spoken():
         if any(client.images(name) for name in (BASE, OWN_BASE)):
-            return Check("images", "ok", "not built yet; their base image is here")
+            return Check("registry", "ok", "not asked: the images' base is here")
     progress("asking whether an image registry answers")
     if _registry_answers(client):
-        return Check("images", "ok", f"not built yet; a registry answers for {BASE}")
+        return Check("registry", "ok", f"answers for {BASE}")
     if shutil.which(_MAKER):
-        return Check("images", "ok", f"not built yet; no registry answers, so {_MAKER} makes the base image")
-    lacks = f"no image registry answers, and {_MAKER}, which would make the base image, is not installed"
-    return Check("images", "missing", lacks, f"sudo apt-get install {_MAKER}", [_MAKER])
+        return Check("registry", "ok", f"none answers: {_MAKER} makes the base image")
+    lacks = f"none answers, and {_MAKER}, which would make the base image, is not installed"
+    return Check("registry", "missing", lacks, f"sudo apt-get install {_MAKER}", [_MAKER])
 
 
 def _registry_answers(client: APIClient) -> bool:

@@ -233,6 +233,10 @@ def _type(declared: str) -> Any:
     return GenericAlias(list, (found,)) if name.endswith("[]") else found
 
 
+JsonSchema = dict[str, Any]
+"""What `config schema` prints, with --json or without."""
+
+
 def schema(call: Call) -> int:
     """JSON Schema of every --json document, or of one."""
     from replexplorer.formats.documents import schema as schema_of

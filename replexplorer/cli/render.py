@@ -161,7 +161,7 @@ def _problems(status: Status) -> Iterator[str]:
     for node in status.nodes:
         copied = f"{command('role rejoin', status.stack, node.name, '--copy')} makes it a copy"
         found = []
-        if node.errant_gtids:
+        if node.errant_gtids and not node.diverged:
             count = gtid_count(node.errant_gtids)
             has = f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks"
             found.append((f"{has}: {node.errant_gtids}", f"{copied} of the primary"))

@@ -92,7 +92,7 @@ class Removed:
 
 
 async def down(call: Call) -> int:
-    """Remove everything of the stack, or of all stacks; asks first where a load runs."""
+    """Remove everything of the stack, or of all; asks first where a load runs, if somebody can answer."""
     console, values = call.console, call.values
     names = await stack_names() if call.args.all else [values.stack]
     for name in () if call.args.yes else names:  # before the first goes
@@ -101,8 +101,8 @@ async def down(call: Call) -> int:
             continue
         held = f"{driver} drives a load on stack '{name}'"
         if not console.can_ask:
-            raise StackUnavailable(held, "end it first, or `replexplorer down --yes`")
-        if not await console.says_yes(f"{held}. Remove the stack anyway?"):
+            console.warn(f"{held}, which ends with it")
+        elif not await console.says_yes(f"{held}. Remove the stack anyway?"):
             raise StackUnavailable(f"{held}: nothing was removed", "end it first")
     gone: list[Removed] = []
     left: StackUnavailable | None = None

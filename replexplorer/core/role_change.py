@@ -261,6 +261,12 @@ def hole_words(lost: str) -> str:
     return f"lost the end of its own log: it lacks {transactions(lost)} that it numbered itself ({lost})"
 
 
+def outlived_words(lost: str, source: str) -> str:
+    """What is wrong with a replica that has these transactions of its source, which the source lost, said
+    of the replica. The source goes on from the number before: it gives theirs to others."""
+    return f"has {transactions(lost)} that {source} numbered itself and lost ({lost})"
+
+
 @dataclass(frozen=True, slots=True)
 class UnderWay:
     """A change of roles that has begun and is not over, as the stack's document records it."""

@@ -328,8 +328,9 @@ async def test_the_screen_is_saved_as_a_picture_that_needs_no_network(
         assert picture.read_text("utf-8") == saved
         picture.unlink()
         await app.press("ctrl+s")
-        await app.until(picture.exists, "the list's picture")
-        assert "Nodes" in picture.read_text("utf-8")
+        await app.until(
+            lambda: picture.exists() and "Nodes" in picture.read_text("utf-8"), "the list's picture"
+        )
 
 
 # Figures that all move with each tick are drawn less often; words at once

@@ -91,7 +91,7 @@ def test_images_need_a_registry_or_the_tool_that_makes_their_base(
     monkeypatch: pytest.MonkeyPatch, examined: Examined, registry: bool, maker: str | None, snapshot: object
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: maker)
-    assert examined(Daemon(registry=registry))["images"] == snapshot
+    assert examined(Daemon(registry=registry))["registry"] == snapshot
 
 
 @pytest.mark.parametrize("built_with", [None, "python3 3.14.2-1, iptables 1.8.11-2"])

@@ -354,7 +354,7 @@ def _failures(node: NodeView, most_lag_s: float) -> Iterator[str]:
     yield from thread_faults(node)
     if node.diverged is not None:
         yield f"diverged: {node.diverged}"
-    if node.errant_gtids:
+    if node.errant_gtids and not node.diverged:
         yield f"has {transactions(node.errant_gtids)} that the source lacks"
     if node.lag_s is not None and node.lag_s >= most_lag_s:
         yield f"{node.lag_s:.1f} s behind"

@@ -25,11 +25,11 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.link import LinkSettings, LinkView
 from replexplorer.core.records import dataclass, field, replace
-from replexplorer.core.role_change import hole_words
+from replexplorer.core.role_change import hole_words, outlived_words
 from replexplorer.core.server.comeback import Acknowledged
 from replexplorer.core.server.counters import BinlogLook, binlogs_of
 from replexplorer.core.server.disk import DISK_KNOBS, DiskView, is_over
-from replexplorer.core.server.gtid import subtract_gtids
+from replexplorer.core.server.gtid import numbered_by, subtract_gtids
 from replexplorer.core.server.node_view import NodeView, diverged_words, judge_group
 from replexplorer.core.server.protection import (
     Evidence,
@@ -183,8 +183,12 @@ class StackState:
         says so."""
         if node == self.fleet.source_name:
             return None
-        lost = self.holes.get(node)
-        return hole_words(lost) if lost else self.requested.diverged.get(node)
+        if lost := self.holes.get(node):
+            return hole_words(lost)
+        source = self.fleet.source
+        lost = numbered_by(source.server_uuid or "", self.errant_gtids.get(node) or "")
+        seen = self.requested.diverged.get(node)  # who saw more has said why
+        return seen or (outlived_words(lost, source.name) if lost else None)
 
     def divergence(self, node: str) -> str | None:
         """The same with the remedy, for people."""
