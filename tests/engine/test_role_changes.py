@@ -258,6 +258,17 @@ async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
     assert [node.diverged for node in (await session.status()).nodes] == [None, None, None]
 
 
+async def test_replicas_that_have_what_the_source_has_lost_of_its_own_are_diverged_though_nobody_saw_it(
+    world: World, session: Session
+) -> None:
+    """It started again with an earlier end of its log, and gives the same numbers to others."""
+    world.servers["db1"].has, world.servers["db2"].has = "uuid-0:1-4", "uuid-0:1-6"
+    why = "has 2 transactions that db1 numbered itself and lost (uuid-0:5-6)"
+    status = await session.status()
+    said = diverged_words(why, "db2", session.name)
+    assert [node.diverged for node in status.nodes] == [None, said]
+
+
 async def test_nothing_is_said_of_the_log_of_a_node_that_is_being_copied(world: World) -> None:
     """It has none until the copy is there, and is told to be copied while it is."""
     change = UnderWay(ChangeKind.REJOIN, "db2", "db1", "copy db1", "rejoin (pid 7)", 0.0)
