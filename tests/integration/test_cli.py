@@ -333,19 +333,17 @@ def test_what_is_not_there_is_one_line(shell: Shell) -> None:
     assert "remote" in err
 
 
-def test_down_asks_before_it_takes_a_load_its_stack_and_removes_everything(
+def test_down_says_whose_load_ends_with_the_stack_and_removes_everything(
     shell: Shell, docker_client: Any
 ) -> None:
-    """The load ends with what it had, and `down` of nothing is done. It comes last: the stack is gone."""
+    """Without a terminal nobody is asked. The load ends with what it had, and `down` of nothing is done. It
+    comes last: the stack is gone."""
     load = ["load", "--clients", "3", "--duration", "300", "--table-size", "500", "--json"]
     with shell.started(*load) as running:
         running.until_first_interval()
         status = shell.json("status")["load"]
         assert (status["clients"], status["mode"], status["workload"]) == (3, "closed", "update_index")
-        refused = shell.run("down", code=4)
-        assert f"load (pid {running.pid}) drives a load" in refused.stderr
-        assert f"down --stack {STACK} --yes" in refused.stderr
-        shell.run("down", "--yes")
+        assert f"load (pid {running.pid}) drives a load" in shell.run("down").stderr
         assert running.ends() == 4
         assert f"stack '{STACK}' was removed" in running.said()
         report = document(running.printed())
