@@ -162,6 +162,7 @@ async def test_hot_rows_at_all_members_roll_transactions_back_and_one_primary_is
         assert sorted(roles) == [Role.PRIMARY, Role.SECONDARY, Role.SECONDARY]
 
 
+@pytest.mark.in_full
 async def test_killed_primaries_are_replaced_and_come_back_though_no_majority_is_left(
     group: LiveStack,
 ) -> None:

@@ -15,7 +15,6 @@ import pytest
 from replexplorer.cli.experiment import LABS
 from replexplorer.core.experiment.experiment import ExperimentProgress
 from replexplorer.core.experiment.lab import Lab, LabResult, Length, PhaseResult
-from replexplorer.core.experiment.relations import judge_by
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.lab import LabRun
 from tests.integration.conftest import LiveStack, ids
@@ -57,14 +56,6 @@ def fewer_commits(lab: Lab, most: int) -> Lab:
     return replace(lab, phases=(*others, replace(last, quick=length)))
 
 
-def each_mode_once(lab: Lab) -> Lab:
-    """Every mode with one client, and one of them with many: how many there are is no matter of the mode."""
-    phases = tuple(
-        phase for phase in lab.phases if "32 clients" not in phase.name or phase.name.startswith("both")
-    )
-    return shortened(replace(lab, phases=phases, judge=judge_by([], ())))
-
-
 async def rerun(live_stack: LiveStack, lab: Lab) -> LabResult:
     """The quick lab on the shared stack with knobs of somebody's own, which it gives back."""
     async with attached(live_stack, f"lab {lab.name}") as session:
@@ -97,9 +88,9 @@ async def test_wan_insert_makes_one_commit_a_round_trip(live_stack: LiveStack, i
     assert max(fastest_ms(alone), fastest_ms(async_)) < 85 / 4
 
 
-async def test_durability_modes_run_in_every_mode(live_stack: LiveStack, in_full: bool) -> None:
-    lab = LABS.named("durability-modes")
-    result = await rerun(live_stack, lab if in_full else each_mode_once(lab))
+@pytest.mark.in_full
+async def test_durability_modes_run_in_every_mode(live_stack: LiveStack) -> None:
+    result = await rerun(live_stack, LABS.named("durability-modes"))
     tps = {each.phase.name: each.tps for each in result.phases}
     assert held(result, "each phase was protected")
     assert min(tps.values()) > 0
@@ -110,6 +101,7 @@ async def test_durability_modes_run_in_every_mode(live_stack: LiveStack, in_full
     assert (fsync_ms["local, 1 client"] or 0) >= 2
 
 
+@pytest.mark.in_full
 async def test_phantom_read_holds_ten_times_of_ten(live_stack: LiveStack) -> None:
     result = await rerun(live_stack, LABS.named("phantom-read"))
     assert result.verdict == "holds", result.relations

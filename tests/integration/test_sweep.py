@@ -78,6 +78,7 @@ def _journal(shell: Shell) -> str:
     return files[0].read_text() if files else ""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_a_sweep_that_was_ended_goes_on_and_the_knobs_are_given_back(
     shell: Shell, end: signal.Signals
