@@ -86,6 +86,13 @@ class Presenter:
         return True
 
     @property
+    def question(self) -> str | None:
+        """What the lesson asks the room; None while no question is open."""
+        lesson = self.labs.lesson
+        asks = lesson.step.ask if lesson is not None and lesson.is_open else None
+        return asks.text if asks is not None else None
+
+    @property
     def stages(self) -> Sequence[Stage]:
         """The lesson's."""
         lesson = self.labs.running

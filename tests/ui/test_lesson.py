@@ -77,6 +77,8 @@ async def test_a_lesson_is_given(size: tuple[int, int]) -> None:
 
         await app.press("z", "n")
         await shows(app, "And with 32 clients?", "1 less", "2 more")
+        if size == (80, 24):  # else in large letters
+            await app.until(lambda: "And with 32 clients?" in app.text("#presenter"), "asked before the room")
         await app.press("a", "escape", "a", "2", "enter")
         given[0].turn.release()
         await shows(app, '✖ wrong: given "more", expected "less", measured 11.50')

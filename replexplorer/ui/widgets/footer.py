@@ -167,10 +167,10 @@ class PresenterBar(Lines[tuple[Tick, float | None, float]]):
         return [*rows, [(f" {shown.words}", "title b")]]
 
     def _said(self, cells: int) -> list[Line]:
-        """The lesson's sentence, or without one what happened last: in large letters where these
+        """The lesson's question or sentence, or without one what happened last: in large letters where these
         fit; what happened last below the lesson's, where there is room."""
         stage, happened = self._presenter.stage, self._presenter.caption
-        text = stage.shows if stage else happened
+        text = self._presenter.question or (stage.shows if stage else happened)
         letters = wrapped(text, cells // 3)
         rows: list[Line]
         are_large = text.isascii() and len(letters) <= self._letter_lines
