@@ -81,7 +81,8 @@ def examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Examined:
 
 def test_without_docker_everything_else_is_still_told(examined: Examined) -> None:
     checks = examined(MissingPiece("Docker is not running", "start it"))
-    assert (checks["docker"].state, checks["docker"].remedy) == ("missing", "start it")
+    assert checks["docker"].state == "missing"
+    assert checks["docker"].remedy == "start it"
     assert checks["link"].state == "unknown"
     assert {"terminal", "glyphs", "state path"} <= set(checks)
 
@@ -165,5 +166,6 @@ def test_the_state_path_alone_must_be_writable_and_has_a_remedy(
     looked_at: list[Path] = []
     monkeypatch.setattr(os, "access", lambda path, mode: looked_at.append(path))
     state = examined(Daemon(registry=True))["state path"]
-    assert (state.state, looked_at) == ("missing", [tmp_path])
+    assert state.state == "missing"
+    assert looked_at == [tmp_path]
     assert "XDG_STATE_HOME" in str(state.remedy)

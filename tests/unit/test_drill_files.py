@@ -16,6 +16,7 @@ from replexplorer.cli.experiment_run import drill_asked
 from replexplorer.core.experiment.drill import Doing, Drill, DrillStep, checked_steps
 from replexplorer.formats.experiment_file import StepTable, checked, read_drill, rows_of
 from tests.known import refused
+from tests.unit.conftest import told_of_mistakes
 
 MINE = """\
 title = "Our source freezes"
@@ -74,7 +75,8 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_is_a_drill(file: Path, snapshot: object) -> None:
     drill = DRILLS.named(str(file))
     assert asdict(drill) == snapshot
-    assert (drill.turns, drill.faults) == (("semi_sync", "rtt", "rtt@db3"), ("pause",))
+    assert drill.turns == ("semi_sync", "rtt", "rtt@db3")
+    assert drill.faults == ("pause",)
 
 
 def test_a_fault_is_cleared_by_either_spelling_of_its_name() -> None:
@@ -105,19 +107,15 @@ set = { rtt = "0ms" }               -> set = { rtt = "-1ms" }
 
 
 def test_a_mistake_names_file_line_and_key(file: Path, snapshot: object) -> None:
-    told = {}
-    for line in MISTAKES.splitlines():
-        right, wrong = (side.strip().replace("; ", "\n") for side in line.split("->"))
-        assert right in MINE
-        file.write_text(MINE.replace(right, wrong, 1))
-        told[right, wrong] = refused(read_drill, file).removeprefix(f"{file.parent}/")
-    assert told == snapshot
+    assert told_of_mistakes(MISTAKES, file, read_drill) == snapshot
 
 
 def test_settings_that_are_typed_take_the_place_of_its_own() -> None:
     args = parse(["drill", "run", "kill-primary", "--set", "sync_binlog=0", "rtt=5ms", "--set", "clients=1"])
     settings = dict(text.split("=") for text in drill_asked(args).settings)
-    assert (settings["sync_binlog"], settings["rtt"], settings["semi_sync"]) == ("0", "5ms", "off")
+    assert settings["sync_binlog"] == "0"
+    assert settings["rtt"] == "5ms"
+    assert settings["semi_sync"] == "off"
 
 
 @pytest.mark.parametrize("drill", DRILLS.shipped().values(), ids=lambda drill: drill.name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Flap
 from tests.known import refused
+from tests.typed import table_of
 
 THREE = Roster(("db1", "db2", "db3"), "db1")
 
@@ -45,12 +45,12 @@ flap=5/1@primary       5/1     db1
 """What is typed, its value, and whom it is for."""
 
 
-@pytest.mark.parametrize("line", TYPED.splitlines())
-def test_what_is_typed(line: str) -> None:
-    text, value, *nodes = line.split()
-    request = parse_fault(text, THREE)
-    assert (str(request.value), request.nodes) == (value, tuple(nodes))
-    assert str(parse_fault(f"{request.text}@{nodes[0]}", THREE).value) == value
+def test_what_is_typed() -> None:
+    for text, value, *nodes in table_of(TYPED, None):
+        request = parse_fault(text, THREE)
+        assert str(request.value) == value
+        assert request.nodes == tuple(nodes)
+        assert str(parse_fault(f"{request.text}@{nodes[0]}", THREE).value) == value, text
 
 
 MISTAKES = """\

@@ -29,6 +29,7 @@ from replexplorer.core.model.fitted import (
 )
 from replexplorer.formats.calibration import shipped_calibration
 from tests.known import refused
+from tests.typed import fields
 from tests.unit.test_model import CALIBRATION
 
 ORIGIN = Origin("2026-01-31", "2 cores", "mysql 9.7.4")
@@ -37,11 +38,7 @@ TRUE = replace(
     runs=0,
     validation=Validation(0, 0.0, 0.0),
     local={"update_index": LocalCost(0.12, 0.28), "insert": LocalCost(0.2, 0.5)},
-    fsync_ms=0.4,
-    asleep_ms=0.6,
-    asleep_after_ms=15.0,
-    grouped=0.4,
-    beside=0.6,
+    **fields("fsync_ms=0.4 asleep_ms=0.6 asleep_after_ms=15.0 grouped=0.4 beside=0.6"),
 )
 GRID = tuple(product((1, 4, 16, 32, 64), (0.0, 10.0, 85.0), (False, True), (0.0, 1.0)))
 
@@ -78,8 +75,13 @@ def test_runs_of_the_model_itself_are_found_again() -> None:
     # What a group pays once, and what part of it is left, are told from each other only roughly.
     assert found.asleep_ms == pytest.approx(0.6, rel=0.3)
     assert found.grouped == pytest.approx(0.4, abs=0.2)
-    assert (found.runs, found.most_clients, found.most_rtt_ms, found.least_rtt_ms) == (60, 64, 85.0, 0.25)
-    assert (found.day, found.machine, found.server) == (ORIGIN.day, ORIGIN.machine, ORIGIN.server)
+    assert found.runs == 60
+    assert found.most_clients == 64
+    assert found.most_rtt_ms == 85.0
+    assert found.least_rtt_ms == 0.25
+    assert found.day == ORIGIN.day
+    assert found.machine == ORIGIN.machine
+    assert found.server == ORIGIN.server
 
 
 def test_disturbed_runs_pull_no_more_than_their_share() -> None:

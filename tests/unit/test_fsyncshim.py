@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.sidecar import DIRECTORY, load
+from tests.typed import table_of
 from tests.waiting import patience
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here to compile the shim")
@@ -254,8 +255,7 @@ other  #ib_16384_0.dblwr auto.cnf binlog.12345 binlog.000001.gz notes.000001
 
 def test_the_kind_is_in_the_name(server: Server, tmp_path: Path) -> None:
     expected = dict[str, int]()
-    for line in KINDS.splitlines():
-        kind, *names = line.split()
+    for kind, *names in table_of(KINDS, None):
         for name in names:
             file = tmp_path / name
             file.parent.mkdir(exist_ok=True)
@@ -263,7 +263,7 @@ def test_the_kind_is_in_the_name(server: Server, tmp_path: Path) -> None:
             expected[kind] = expected.get(kind, 0) + 3
             assert server.counts() == expected, name
         assert server.ns(page_of.FSYNC_NS, kind) > 0
-        assert server.ns(page_of.DELAYED_NS, kind) == 0
+        assert server.ns(page_of.DELAYED_NS, kind) == 0, kind
 
 
 def test_directories_duplicates_and_removed_files(server: Server) -> None:

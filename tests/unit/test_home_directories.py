@@ -85,6 +85,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("words", ["config", "keys", "themes", "scene list", "lab list"])
 def test_the_error_names_the_directory_to_open_and_how(closed: Path, words: str, run: Run) -> None:
     said = run(words)
-    assert (said.code, said.out) == (3, "")
+    assert said.code == 3
+    assert said.out == ""
     assert said.err.startswith(f"replexplorer: {closed}")
     assert "Permission denied: give this user access to it" in said.err

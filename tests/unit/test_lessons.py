@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli.experiment import LESSONS
-from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion
 from replexplorer.core.experiment.relations import Found
 from replexplorer.reports.handout import handout
 from replexplorer.reports.report import html
 from tests.known import refused
+from tests.unit.conftest import told_of_mistakes
 
 MINE = """\
 title = "Our link"
@@ -59,12 +59,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_mistake_names_file_line_and_key(file: Path, snapshot: object) -> None:
-    told = {}
-    for line in MISTAKES.splitlines():
-        right, wrong = map(str.strip, line.split("->"))
-        file.write_text(MINE.replace(right, wrong))
-        told[wrong] = refused(LESSONS.named, str(file)).removeprefix(f"{file.parent}/")
-    assert told == snapshot
+    assert told_of_mistakes(MISTAKES, file, lambda file: LESSONS.named(str(file))) == snapshot
 
 
 @pytest.mark.parametrize("lesson", LESSONS.shipped().values(), ids=lambda lesson: lesson.name)
@@ -97,8 +92,7 @@ def test_an_answer_is_judged_by_what_was_measured() -> None:
 
 def test_what_cannot_be_an_answer_is_refused() -> None:
     for question, given in ((NUMBER, "many"), (NUMBER, "nan"), (CHOICE, "lesser")):
-        with pytest.raises(UsageError):
-            question.read(given)
+        refused(question.read, given)
 
 
 def test_the_page_has_commands_and_blanks_and_no_notes_of_the_trainer() -> None:

@@ -156,13 +156,16 @@ def test_between_slots_values_grow_with_their_share(values: list[int], one: floa
 def test_joined_stretches_are_one_histogram(left: list[int], right: list[int]) -> None:
     parts = [Stretch(1.0, len(values), Ranks.of(Histogram.of(values))) for values in (left, right)]
     joined = Stretch.joined(parts)
-    assert (joined.duration_s, joined.commits) == (2.0, len(left) + len(right))
+    assert joined.duration_s == 2.0
+    assert joined.commits == len(left) + len(right)
     assert joined.latency.counts() == Ranks.of(Histogram.of(left + right)).counts()
 
 
 def test_no_value_no_rank() -> None:
     empty = Ranks([])
-    assert (empty.count, empty.slot(0.5), empty.upto(7)) == (0, None, 0)
+    assert empty.count == 0
+    assert empty.slot(0.5) is None
+    assert empty.upto(7) == 0
     assert Ranks.of(Histogram()).counts() == [], "a stretch without a commit ended a lab with a ValueError"
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from replexplorer.cli import experiment_run
 from replexplorer.cli.experiment import LABS
 from replexplorer.cli.experiment_run import names_beside
-from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lab import Phase, PhaseResult
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
@@ -22,7 +21,7 @@ from replexplorer.engine.experiment.lab_scripts import SCRIPTS
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import STACK_NAME_PATTERN
 from tests.known import refused
-from tests.unit.conftest import Run
+from tests.unit.conftest import Run, told_of_mistakes
 
 MINE = """\
 title = "Ours across the ocean"
@@ -115,17 +114,11 @@ right = 70                     -> right = nan
 times = 0.5                    -> times = inf
 times = 0.5                    -> times = 0
 """
-"""What stands there, and what instead; `;` is the end of a line."""
+"""What stands there, and what instead."""
 
 
 def test_what_is_wrong_is_told_with_its_line(file: Path, snapshot: object) -> None:
-    told = {}
-    for line in MISTAKES.splitlines():
-        old, new = (side.strip().replace("; ", "\n") for side in line.split("->"))
-        assert old in MINE
-        file.write_text(MINE.replace(old, new, 1))
-        told[new] = refused(LABS.named, str(file)).replace(str(file.parent), "HERE")
-    assert told == snapshot
+    assert told_of_mistakes(MISTAKES, file, lambda file: LABS.named(str(file))) == snapshot
 
 
 def test_files_of_the_labs_directory_go_by_their_names(
@@ -140,10 +133,8 @@ def test_files_of_the_labs_directory_go_by_their_names(
     assert [file.name for file, _ in failed] == ["broken.toml", "tour.toml"]
     assert str(failed[1][1]) == f"{tmp_path}/tour.toml: the lab tour ships: give the file another name"
     assert LABS.named("mine").title == "Ours across the ocean"
-    with pytest.raises(UsageError, match="no such lab file"):
-        LABS.named("./none.toml")
-    with pytest.raises(UsageError, match=r"unknown lab 'mien': did you mean mine"):
-        LABS.named("mien")
+    assert "no such lab file" in refused(LABS.named, "./none.toml")
+    assert "unknown lab 'mien': did you mean mine" in refused(LABS.named, "mien")
 
 
 def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path) -> None:

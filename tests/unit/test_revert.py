@@ -52,6 +52,7 @@ def test_a_journal_that_alone_was_meant_and_is_held_is_the_error(directory: Path
     try:
         for words in ("revert", "revert mysql://u@127.0.0.1:1"):
             said = run(words)
-            assert (said.code, "(pid 4711) is changing these servers" in said.err) == (4, True)
+            assert said.code == 4
+            assert "(pid 4711) is changing these servers" in said.err
     finally:
         held.close()

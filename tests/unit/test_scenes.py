@@ -66,7 +66,8 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
     wrote = Preset("mine", 'with "quotes" and \\', "user", file, knobs, whole=True)
     assert not save_scene(wrote)
     scene = find_scene("mine")
-    assert (scene, scene.holds) == (wrote, "all knobs")
+    assert scene == wrote
+    assert scene.holds == "all knobs"
     texts = [parse_assignment(text, new_roster(2)) for text in scene.assignments()]
     assert desired_of(texts) == requested
     assert save_scene(scene)

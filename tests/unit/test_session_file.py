@@ -115,7 +115,9 @@ def test_a_closed_file_is_one_file_of_its_owner(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "a.rxs"]
     assert (tmp_path / "a.rxs").stat().st_mode & 0o777 == 0o600
     reader = SessionReader(tmp_path / "a.rxs")
-    assert (reader.about, reader.first_s, reader.last_s) == (ABOUT, 0.0, 2.0)
+    assert reader.about == ABOUT
+    assert reader.first_s == 0.0
+    assert reader.last_s == 2.0
     reader.close()
 
 

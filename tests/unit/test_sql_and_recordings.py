@@ -52,7 +52,8 @@ def test_recordings_of_a_stack_are_listed_the_newest_first(words: str, kept: Pat
     assert [each["name"] for each in found] == LISTED[words]
     assert [line.split()[0] for line in out.splitlines()[1:]] == LISTED[words]
     for each in found[-1:]:
-        assert (each["began"], each["length_s"]) == (utc(make_tick(0.0).wall_s), 3.0)
+        assert each["began"] == utc(make_tick(0.0).wall_s)
+        assert each["length_s"] == 3.0
         assert each["bytes"] == Path(each["file"]).stat().st_size
 
 
@@ -92,7 +93,8 @@ def test_sql_becomes_the_first_client_that_is_there(
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     code, _, err = run("sql db2")
-    assert (code, became) == (3, [])
+    assert code == 3
+    assert became == []
     assert err.startswith("replexplorer: no mysql, mycli or mariadb is on the PATH: install one")
     for name in ("mariadb", "mycli"):
         (tmp_path / name).touch(mode=0o755)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pytest
-
 from replexplorer.core.dialect.waits import MYSQL_ROW_LOCKS, MYSQL_SESSIONS, STATEMENT_TOTALS
 from replexplorer.core.server.waits import (
     LockWait,
@@ -19,6 +17,7 @@ from replexplorer.core.server.waits import (
     pages,
     statement_rates,
 )
+from tests.typed import table_of
 
 WAITS = """\
 Waiting for semi-sync ACK from replica  |                                                | ACK
@@ -60,10 +59,9 @@ def session(
     return SessionNow(number, command, state, text, age_s, event, transaction is not None, waits_for_row)
 
 
-@pytest.mark.parametrize("line", WAITS.splitlines())
-def test_a_wait_is_named_by_the_event_and_else_by_the_state(line: str) -> None:
-    state, event, wait = map(str.strip, line.split("|"))
-    assert session(1, state, event=event or None).wait is Wait[wait]
+def test_a_wait_is_named_by_the_event_and_else_by_the_state() -> None:
+    for state, event, wait in table_of(WAITS):
+        assert session(1, state, event=event or None).wait is Wait[wait], state
 
 
 def test_an_idle_session_waits_for_its_client_and_innodb_s_word_goes_first() -> None:
@@ -135,15 +133,10 @@ def test_answers_are_read_with_what_is_unknown(snapshot: object) -> None:
     assert (MYSQL_SESSIONS.read([row]), MYSQL_ROW_LOCKS.read([edge]), totals) == snapshot
 
 
-def test_what_is_not_recorded_is_said() -> None:
-    on = {"global_instrumentation", "statements_digest", "events_waits_current"}
-    assert not_recorded(frozenset(on)) == ()
-    assert not_recorded(frozenset(on - {"events_waits_current"})) == (
-        "stages and fsyncs of a commit: the consumer events_waits_current is off",
-    )
-    assert not_recorded(frozenset()) == (
-        "the performance schema is off: no statements, no stages of a commit",
-    )
+def test_what_is_not_recorded_is_said(snapshot: object) -> None:
+    on = frozenset(("global_instrumentation", "statements_digest", "events_waits_current"))
+    found = [not_recorded(each) for each in (on, on - {"events_waits_current"}, frozenset[str]())]
+    assert found == snapshot
 
 
 def test_the_pages_have_a_part_for_each_thing_that_is_known(snapshot: object) -> None:
