@@ -47,6 +47,7 @@ from replexplorer.formats.server_url import (
 )
 from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, MYSQL_9, MYSQL_57
 from tests.known import refused
+from tests.typed import table_of
 
 # -- statements
 
@@ -152,7 +153,7 @@ def test_a_value_is_written_as_it_was_read() -> None:
 # -- what is to be undone
 
 
-def test_a_journal_goes_back_to_the_first_value_unless_somebody_else_set_another() -> None:
+def test_a_journal_goes_back_to_the_first_value_unless_somebody_else_set_another(snapshot: object) -> None:
     entries = [
         {"kind": "attach", "pid": 1},
         before_set("a", "x", "1", "2"),
@@ -161,12 +162,8 @@ def test_a_journal_goes_back_to_the_first_value_unless_somebody_else_set_another
         before_set("a", "x", "2", "3"),
     ]
     newest, older = outstanding(entries)
-    assert newest.node == "a"
-    assert newest.before == "1"
-    assert newest.asked == "3"
-    assert older.node == "b"
-    fates = {"3": Fate.RESTORED, "1": Fate.AS_BEFORE, "9": Fate.LEFT}
-    assert {now: fate_of(newest, now) for now in fates} == fates
+    assert (newest, older) == snapshot
+    assert [fate_of(newest, now) for now in "319"] == [Fate.RESTORED, Fate.AS_BEFORE, Fate.LEFT]
     assert outstanding([*entries, after_set("a", "x", "1")]) == (older,)
 
 
@@ -301,24 +298,32 @@ def test_where_a_login_comes_from(tmp_path: Path) -> None:
 # -- finding
 
 
+THERE = """\
+db1      | 1 |          |
+db2      | 2 | 10.0.0.1 | 1
+10.0.0.2 | 2 | 10.0.0.1 | 1
+db4      | 4 | db1      | 0
+10.0.0.1 | 1 |          |
+db3      | 3 | db2      | 2
+db9      | 9 |          |
+"""
+"""Hosts, the server's id at each, and which source it follows, with that one's id."""
+
+
 async def test_replicas_are_found_once_each_and_only_those_of_this_source(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, snapshot: object
 ) -> None:
-    servers: dict[str, tuple[int, tuple[str, int] | None]] = {
-        "db1": (1, None), "db2": (2, ("10.0.0.1", 1)), "10.0.0.2": (2, ("10.0.0.1", 1)),
-        "db4": (4, ("db1", 0)),
-        "10.0.0.1": (1, None), "db3": (3, ("db2", 2)), "db9": (9, None),
-    }  # fmt: skip
+    servers = {host: row for host, *row in table_of(THERE)}
 
     class Told:
         def __init__(self, url: ServerUrl, name: str, _login: Login) -> None:
             self.node, self.host = name, url.host
 
         async def query(self, statement: str, _args: object = (), **_: object) -> list[dict[str, object]]:
-            server_id, followed = servers[self.host]
-            follows = followed and {"Source_Host": followed[0], "Source_Server_Id": followed[1]}
+            server_id, source, source_id = servers[self.host]
+            follows = source and {"Source_Host": source, "Source_Server_Id": int(source_id)}
             return {
-                WHO.statement: [{"server_id": server_id, "hostname": f"box{server_id}"}],
+                WHO.statement: [{"server_id": int(server_id), "hostname": f"box{server_id}"}],
                 REGISTERED.statement: [{"Host": host, "Port": 3306} for host in servers if host != "db1"],
                 FOLLOWED.statement: [follows] if follows else [],
             }.get(statement, [])
@@ -327,14 +332,11 @@ async def test_replicas_are_found_once_each_and_only_those_of_this_source(
             pass
 
     monkeypatch.setattr(provider, "connection_to", Told)
-    found = provider.AttachedProvider(ServerUrl("db1"), [], Login("u", "p"), writes=False)
-    nodes = await found.nodes()
-    assert [node.name for node in nodes] == ["db1", "db2", "db4"]
-    assert [node.also for node in nodes] == [{"10.0.0.1"}, set(), set()]
-    assert found.warnings == []
-    named = provider.AttachedProvider(ServerUrl("db1"), [ServerUrl("db3")], Login("u", "p"), writes=True)
-    assert [node.name for node in await named.nodes()] == ["db1", "db3"]
-    assert named.warnings == ["db3:3306 does not follow db1:3306"]
+    source, login = ServerUrl("db1"), Login("u", "p")
+    found = provider.AttachedProvider(source, [], login, writes=False)
+    named = provider.AttachedProvider(source, [ServerUrl("db3")], login, writes=True)
+    told = [({node.name: node.also for node in await each.nodes()}, each.warnings) for each in (found, named)]
+    assert told == snapshot
 
 
 PRINTS = """\

@@ -79,19 +79,18 @@ def test_what_clients_were_answered_is_counted_exactly(snapshot: object) -> None
     assert told == snapshot
 
 
-def test_of_mariadb_the_sets_say_what_the_binlog_lost_and_nothing_of_the_rows() -> None:
+def test_of_mariadb_the_sets_say_what_the_binlog_lost_and_nothing_of_the_rows(snapshot: object) -> None:
     """Measured: 5,614 transactions were in no binlog any more, and 91 rows were gone."""
     had = Had({"db1": "0-1:1-100"}, "", loses_rows=True)
-    for answered, lost, told in (("", 5, ""), ("0-1:7, 0-1:97-103", 8, " (7 acknowledged)")):
+    told = []
+    for answered in ("", "0-1:7, 0-1:97-103"):
         found = compare(
             "db1", None, had, {"db2": "0-1:1-98"}, "0-1:1-95", "", answered, is_source=True, rows_apart=True
         )
-        assert found.losses == (
-            f"the binlog of db1 lost {lost} transactions, 3 of them only on db2{told}",
-            "how many of their rows db1 lost is not known: MariaDB keeps no GTID with its rows",
-        )
+        told.append(found.losses)
         assert found.rows is None
         assert found.after == DIVERGED
+    assert told == snapshot
 
 
 def test_what_the_binlog_lost_is_not_known_where_it_was_not_asked() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,13 +23,18 @@ Shape = wire.Shape
 PEER, ADDRESS = "db2", "172.18.0.3"
 
 
+PHASES = """\
+100.0  (True,  2.0)
+102.0  (False, 3.0)
+99.0   (False, 1.0)
+1105.5 (True,  1.5)
+"""
+"""What the clock says, whether it is down, and for how long still."""
+
+
 def test_the_phase_follows_from_the_clock_alone() -> None:
-    for wall_s, phase in (
-        (100.0, (True, 2.0)),
-        (102.0, (False, 3.0)),
-        (99.0, (False, 1.0)),
-        (1105.5, (True, 1.5)),
-    ):
+    for line in PHASES.splitlines():
+        wall_s, phase = map(literal_eval, line.split(maxsplit=1))
         assert Flap(2.0, 3.0, 100.0).phase(wall_s) == pytest.approx(phase)
 
 

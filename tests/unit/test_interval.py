@@ -24,6 +24,7 @@ from replexplorer.ports import LoadSettings
 from replexplorer.reports.load import load_report, render
 from tests.fakes.load import interval_of
 from tests.known import refused
+from tests.typed import table_of
 from tests.unit.test_cli_load import measured
 
 
@@ -210,19 +211,21 @@ def test_the_report_has_the_share_of_each(snapshot: object) -> None:
     assert "process 1" not in render(alone)
 
 
+MORE = """\
+                                        | 1 8 | None
+generator at 93 % of a core             | 1 8 | 2
+generator at 93 % of a core             | 3 8 | 6
+generator at 93 % of a core             | 3 4 | 4
+generator at 93 % of a core             | 1 1 | None
+generator at 93 % of a core             | 0 8 | None
+all 8 clients busy, 1,200 arrivals wait | 1 8 | None
+"""
+"""The limit, processes and clients, and how many processes help."""
+
+
 def test_more_processes_are_named_where_a_core_is_full() -> None:
-    """The limit, processes and clients."""
-    full = "generator at 93 % of a core"
-    more: dict[tuple[str | None, int, int], int | None] = {
-        (None, 1, 8): None,
-        (full, 1, 8): 2,
-        (full, 3, 8): 6,
-        (full, 3, 4): 4,
-        (full, 1, 1): None,
-        (full, 0, 8): None,
-        ("all 8 clients busy, 1,200 arrivals wait", 1, 8): None,
-    }
-    assert {each: processes_that_help(*each) for each in more} == more
+    for limit, load, more in table_of(MORE):
+        assert str(processes_that_help(limit or None, *map(int, load.split()))) == more, (limit, load)
 
 
 CALM = an_interval(0.0, [20_000] * 50, 2)

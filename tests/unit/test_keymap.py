@@ -55,15 +55,14 @@ def test_each_problem_names_file_and_key(parse: Parse, snapshot: object) -> None
     assert (told, parse("keys = 3")) == snapshot
 
 
-def test_ids_may_be_quoted_or_bare_and_keys_change_hands(parse: Parse) -> None:
+def test_ids_may_be_quoted_or_bare_and_keys_change_hands(parse: Parse, snapshot: object) -> None:
     """Giving up a clash gives the default back to its owner."""
-    free = parse('[keys]\n"knob.undo" = "z"\nload.toggle = "F5,Ctrl+L"')
-    assert free == ({"knob.undo": "z", "load.toggle": "f5,ctrl+l"}, ())
-    swapped = parse('[keys]\n"knob.undo" = "x"\n"load.toggle" = "u"')
-    assert swapped == ({"knob.undo": "x", "load.toggle": "u"}, ())
-    keys, told = parse('[keys]\n"load.toggle" = "u"\n"knob.undo" = "k"')
-    assert keys == {}
-    assert len(told) == 2
+    changed = (
+        '"knob.undo" = "z"\nload.toggle = "F5,Ctrl+L"',
+        '"knob.undo" = "x"\n"load.toggle" = "u"',
+        '"load.toggle" = "u"\n"knob.undo" = "k"',
+    )
+    assert [parse(f"[keys]\n{each}") for each in changed] == snapshot
 
 
 def test_keys_are_named_as_the_terminal_library_names_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.formats import paths
 from replexplorer.ports import HostView, UpOptions
 from tests.known import refused
+from tests.typed import table_of
 
 A, B = "unix:///a/sock", "tcp://10.0.0.2:2375"
 
@@ -150,13 +152,20 @@ async def test_the_nodes_of_a_host_that_is_away_are_known_and_down(
         await stack.open_bridge("db1")
 
 
+CLOCKS = """\
+0.3   0.4  0
+30.0  2.0  28.0
+-30.0 2.0  28.0
+30.0  45.0 0
+None  None None
+"""
+"""How far a clock is ahead, within what, and so how far apart they are."""
+
+
 def test_what_a_round_trip_explains_is_no_difference_of_clocks() -> None:
-    """How far a clock is ahead, within what, and so how far apart they are."""
-    for ahead_ms, within_ms, apart_ms in (
-        (0.3, 0.4, 0), (30.0, 2.0, 28.0), (-30.0, 2.0, 28.0), (30.0, 45.0, 0), (None, None, None),
-    ):  # fmt: skip
+    for ahead_ms, within_ms, apart_ms in (map(literal_eval, row) for row in table_of(CLOCKS, None)):
         view = HostView(A, ("db1",), clock_ms=ahead_ms, clock_within_ms=within_ms)
-        assert view.clock_apart_ms == apart_ms
+        assert view.clock_apart_ms == apart_ms, ahead_ms
 
 
 async def test_hosts_that_answer_and_have_nothing_have_no_stack(monkeypatch: pytest.MonkeyPatch) -> None:

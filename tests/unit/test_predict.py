@@ -208,12 +208,10 @@ def test_no_choice_that_meets_the_goals_is_exit_1_with_the_closest(run: Run) -> 
     assert "none of 18 choices of settings meets that; the closest:" in printed.out
 
 
-def test_all_choices_have_one_origin_and_what_is_not_known_may_be_met(run: Run) -> None:
+def test_all_choices_have_one_origin(run: Run) -> None:
     document = answer(run, "--goal p99<500ms,rpo=0,lag<1s rtt=10 clients=8 workload=insert")
     origins = {figure["origin"] for each in document["found"] for figure in each["figures"].values()}
     assert origins == {"model"}
-    lags = [goal for each in document["found"] for goal in each["goals"] if goal["goal"].startswith("lag")]
-    assert {(goal["verdict"], goal["figure"]) for goal in lags} == {("may meet", None)}
 
 
 def test_goals_for_people(run: Run, snapshot: object) -> None:

@@ -107,7 +107,6 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     tmp_path = tmp_path_factory.mktemp("nobody")
     statements = {
         "nothing": "pass",
-        "package": "import replexplorer",
         **{str(words): f"from replexplorer.cli import main; main({words!r})" for words in TYPED},
         **{verb: f"from replexplorer.cli import main; main({verb.split()!r})" for verb in MAY_IMPORT},
         **{name: f"import {modules}" for name, modules in WITH_A_STACK.items()},
@@ -167,8 +166,3 @@ def test_looking_at_a_stack_imports_nothing_that_only_making_one_needs(
     assert loaded[verb] & LIBRARIES == {"asyncio", "pydantic"}
     assert {name.split(".")[1] for name in ours} == {"adapters", "cli", "core", "engine", "formats", "ports"}
     assert len(ours) <= 121, sorted(ours)
-
-
-def test_the_package_itself_imports_nothing(loaded: dict[str, set[str]]) -> None:
-    assert replexplorer.__version__
-    assert loaded["package"] - loaded["nothing"] == {"replexplorer"}

@@ -213,20 +213,21 @@ def test_a_figure_that_is_only_shown_stays_so_with_its_interval() -> None:
     assert relation.evidence.startswith("3 times; 3 repeats: x11 [")
 
 
-def test_a_phase_that_fell_back_meanwhile_was_not_protected_whatever_its_end_says() -> None:
+def test_a_phase_that_fell_back_meanwhile_was_not_protected_whatever_its_end_says(snapshot: object) -> None:
     """It was judged by its end: a fall back and a recovery within the phase passed as protected."""
     fine = run_of([10.0])
-    assert protected(fine).holds
-    fell = replace(fine, protection=replace(fine.protection, fallbacks=2))
-    assert protected(fell).holds is False
-    assert protected(fell).evidence == "semi-sync: 2 fallbacks to asynchronous replication"
-    slipped = replace(fine, protection=replace(fine.protection, unprotected=1_234))
-    assert protected(slipped).evidence == "semi-sync: 1,234 commits without an acknowledgement"
     before = replace(fine.protection, fallbacks=5)
-    earlier = replace(fine, protection=before, protection_before=before)
-    assert protected(earlier).holds, "those of phases before are not this one's"
-    unknown = replace(fine, protection_before=None)
-    assert "at their ends" in protected(unknown).evidence
+    runs = {
+        "fine": fine,
+        "fell back": replace(fine, protection=replace(fine.protection, fallbacks=2)),
+        "slipped": replace(fine, protection=replace(fine.protection, unprotected=1_234)),
+        "those of phases before are not this one's": replace(
+            fine, protection=before, protection_before=before
+        ),
+        "unknown before": replace(fine, protection_before=None),
+    }
+    found = {case: protected(run) for case, run in runs.items()}
+    assert {case: (relation.holds, relation.evidence) for case, relation in found.items()} == snapshot
 
 
 def test_runs_are_merged_from_histograms_and_not_from_their_percentiles() -> None:

@@ -66,15 +66,6 @@ def test_a_busy_tick_stands_alone() -> None:
     assert history.points[1].p99_ms == pytest.approx(9, rel=0.01)
 
 
-def test_all_figures_are_of_one_merged_histogram() -> None:
-    newest = fed(beat(0.5, 60, 1000), beat(1.0, 60, 3000)).points[1]
-    assert newest.p50_ms == pytest.approx(1, rel=0.01)
-    assert newest.p95_ms == pytest.approx(3, rel=0.01)
-    assert newest.slowest_ms == 3.0
-    assert newest.max_ms == 3.0
-    assert newest.n == 120
-
-
 def test_nothing_is_merged_across_a_mark() -> None:
     history = fed(
         beat(0.5, 15, 1000),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from replexplorer.core.knobs.catalogue import BY_KEY
-from replexplorer.core.knobs.names import KnobName, addressed
+from replexplorer.core.knobs.names import addressed
 from replexplorer.core.model.operating_point import bound_rtt_ms, operating_point_of, unacknowledged
 from replexplorer.core.server.node_view import Conflicts, Membership, conflicts_of, judge_group, majority_of
 from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
 from replexplorer.core.topology import (
-    SOURCE,
     Belonging,
     Role,
     Roster,
@@ -99,17 +98,13 @@ def test_a_knob_s_place_is_said_from_the_source() -> None:
         assert THREE.placed(node) == place, node
 
 
-def test_a_link_stays_where_it_is_and_is_said_from_the_source() -> None:
+def test_a_link_stays_where_it_is_and_is_said_from_the_source(snapshot: object) -> None:
     """Where its knobs stand, and which end they take for the primary, before and after a failover."""
-    for link, *said in (
-        ("db1:db2", ("db2", "db1"), ("db1", "db2")),
-        ("db1:db3", ("db3", "db1"), ("db1:db3", "db1")),
-        ("db2:db3", ("db2:db3", "db2"), ("db3", "db2")),
-    ):
-        for roster, (placed, begins) in zip((THREE, AFTER_A_FAILOVER), said, strict=True):
-            assert roster.placed(link) == placed
-            assert roster.begins(link) == begins
-            assert roster.link(placed) == link
+    told = {}
+    for link in ("db1:db2", "db1:db3", "db2:db3"):
+        told[link] = [(each.placed(link), each.begins(link)) for each in (THREE, AFTER_A_FAILOVER)]
+        assert [each.link(each.placed(link)) for each in (THREE, AFTER_A_FAILOVER)] == [link] * 2
+    assert told == snapshot
 
 
 def test_nodes_stand_in_the_order_of_their_making() -> None:
@@ -205,37 +200,34 @@ def test_a_group_is_protected_while_a_majority_answers_and_takes_writes() -> Non
         assert f"{found.state} {found.replicas_acking} {found.replicas_required}" == judged, system
 
 
-def test_members_that_certify_alike_have_each_counted_what_others_count_alone() -> None:
+def test_members_that_certify_alike_have_each_counted_what_others_count_alone(snapshot: object) -> None:
     ours = Membership(Belonging.MEMBER, "ONLINE", conflicts=5, gave_way=2)
     theirs = Membership(Belonging.MEMBER, "ONLINE", conflicts=3, gave_way=1)
     unknown = Membership(Belonging.OUTSIDE, "OFFLINE")
-    assert conflicts_of(GROUP, [ours, theirs, None]).refused == 5
-    assert conflicts_of(GALERA, [ours, theirs, unknown]) == Conflicts(8, 3)
-    assert conflicts_of(GALERA, [unknown, None]) == Conflicts(None, None)
+    seen = ((GROUP, [ours, theirs, None]), (GALERA, [ours, theirs, unknown]), (GALERA, [unknown, None]))
+    assert [conflicts_of(*each) for each in seen] == snapshot
     later = Conflicts(9, 3)
     assert later.since(Conflicts(8, 1)) == Conflicts(1, 2)
     assert later.since(Conflicts(None, 4)) == Conflicts(None, None), "unknown, or counted again from 0"
 
 
-def test_a_links_knob_without_a_node_turns_every_link_of_a_mesh() -> None:
-    assert {name.node for name in addressed("rtt", MESH)} == {"db1", "db3", "db1:db3"}
-    assert addressed("rtt@db1:db3", MESH) == (KnobName("rtt", "db1:db3"),)
-    assert addressed("rtt@db1:db2", MESH) == (KnobName("rtt", "db1"),)
-    assert addressed("sync_binlog", MESH) == (KnobName("sync_binlog", SOURCE),)
+def test_a_links_knob_without_a_node_turns_every_link_of_a_mesh(snapshot: object) -> None:
+    names = ("rtt", "rtt@db1:db3", "rtt@db1:db2", "sync_binlog")
+    assert {name: [*map(str, addressed(name, MESH))] for name in names} == snapshot
 
 
-def test_a_lone_commit_of_a_group_waits_for_a_majority_and_then_for_the_farthest() -> None:
+def test_a_lone_commit_of_a_group_waits_for_a_majority_and_then_for_the_farthest(snapshot: object) -> None:
     """As measured: 42 ms where all links have 20, 108 where the farthest member has 80."""
     far, others = "rtt@db2=20 rtt@db3=80", ("db2", "db3")
-    values = typed(far)
-    assert operating_point_of(values, others, system=GROUP).rtt_ms == 100
-    assert operating_point_of(values, others, system=GROUP).semi_sync
-    assert bound_rtt_ms(values, others, GROUP) == 20
-    assert operating_point_of(values, others, system=GALERA).rtt_ms == 80
-    assert not operating_point_of(values, others).semi_sync
-    assert operating_point_of(values, others).rtt_ms == bound_rtt_ms(values, others) == 20
-    assert bound_rtt_ms(typed(f"{far} semi_sync_replicas=2"), others) == 80
-    assert bound_rtt_ms(typed(f"{far} semi_sync_replicas=2 partition@db3=both"), others) == 20
+    points = {each.name: operating_point_of(typed(far), others, system=each) for each in SYSTEMS.values()}
+    assert {name: (point.rtt_ms, point.semi_sync) for name, point in points.items()} == snapshot
+    assert bound_rtt_ms(typed(far), others, GROUP) == 20
+    for more, rtt_ms in (
+        ("", 20),
+        ("semi_sync_replicas=2", 80),
+        ("semi_sync_replicas=2 partition@db3=both", 20),
+    ):
+        assert bound_rtt_ms(typed(f"{far} {more}"), others) == rtt_ms, more
     cut = typed(f"{far} partition@db2=both partition@db3=both")
     assert "1 other node must have it" in str(unacknowledged(cut, others, GROUP))
-    assert unacknowledged(values, others, GROUP) is None
+    assert unacknowledged(typed(far), others, GROUP) is None

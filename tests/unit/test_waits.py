@@ -17,7 +17,7 @@ from replexplorer.core.server.waits import (
     pages,
     statement_rates,
 )
-from tests.typed import table_of
+from tests.typed import fields, table_of
 
 WAITS = """\
 Waiting for semi-sync ACK from replica  |                                                | ACK
@@ -106,31 +106,14 @@ def test_rates_are_of_what_came_between_two_looks(snapshot: object) -> None:
 
 
 def test_answers_are_read_with_what_is_unknown(snapshot: object) -> None:
-    row = {
-        "id": 9,
-        "command": "Query",
-        "state": None,
-        "statement": "UPDATE\n  t",
-        "age_s": None,
-        "event": None,
-        "trx": None,
-    }
-    edge = {
-        "kind": "row", "waiter": 9, "blocker": None, "tab": "`a`.`t`", "idx": "k", "locked": "'x', 7",
-        "mode": "X", "waited_s": Decimal(-1),
-    }  # fmt: skip
-    counted = {
-        "db": None,
-        "digest": "d",
-        "times": 2,
-        "ps": Decimal(10**9),
-        "examined": 3,
-        "sent": 4,
-        "affected": 5,
-    }
+    row = fields("id=9 command='Query' state=None age_s=None event=None trx=None")
+    edge = fields("kind='row' waiter=9 blocker=None tab='`a`.`t`' idx='k' mode='X'")
+    waited = {"locked": "'x', 7", "waited_s": Decimal(-1)}
+    counted = fields("db=None digest='d' times=2 examined=3 sent=4 affected=5") | {"ps": Decimal(10**9)}
     own = {**counted, "text": "SELECT * FROM `performance_schema` . `threads`"}
     totals = STATEMENT_TOTALS.read([{**counted, "text": "UPDATE `t`"}, own])
-    assert (MYSQL_SESSIONS.read([row]), MYSQL_ROW_LOCKS.read([edge]), totals) == snapshot
+    sessions = MYSQL_SESSIONS.read([{**row, "statement": "UPDATE\n  t"}])
+    assert (sessions, MYSQL_ROW_LOCKS.read([edge | waited]), totals) == snapshot
 
 
 def test_what_is_not_recorded_is_said(snapshot: object) -> None:
