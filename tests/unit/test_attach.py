@@ -275,23 +275,17 @@ def flags(**more: object) -> Namespace:
     return Namespace(**wanted | more)
 
 
-def test_where_a_login_comes_from(tmp_path: Path) -> None:
-    quiet = Output(err=io.StringIO())
-    home = {"HOME": str(tmp_path)}
+def test_where_a_login_comes_from(tmp_path: Path, snapshot: object) -> None:
+    quiet, home, file = Output(err=io.StringIO()), {"HOME": str(tmp_path)}, tmp_path / "f.cnf"
     assert "no server is named" in refused(known_login, flags(), quiet, home)
-    known = known_login(flags(url="c@db:2"), quiet, home | {"MYSQL_PWD": "p"})
-    assert known.source.place == "db:2"
-    assert known.login.user == "c"
-    assert known.login.password == "p"
-    assert [known.login.mode_at(host) for host in ("127.0.0.1", "db")] == ["PREFERRED", "VERIFY_IDENTITY"]
-    (tmp_path / "f.cnf").write_text("[client]\nhost=h\nuser=u\npassword=q\nssl-mode=required\n")
-    named = flags(defaults_file=str(tmp_path / "f.cnf"))
-    known = known_login(named, quiet, home | {"MYSQL_PWD": "p"})
-    assert known.source.place == "h:3306"
-    assert known.login.user == "u"
-    assert known.login.password == "q"
-    assert known.login.mode_at("127.0.0.1") == "REQUIRED"
-    (tmp_path / "f.cnf").write_text("[client]\nhost=h\nssl-mode=perhaps\n")
+    told = []
+    file.write_text("[client]\nhost=h\nuser=u\npassword=q\nssl-mode=required\n")
+    for named in (flags(url="c@db:2"), flags(defaults_file=str(file))):
+        known = known_login(named, quiet, home | {"MYSQL_PWD": "p"})
+        modes = [known.login.mode_at(host) for host in ("127.0.0.1", "db")]
+        told.append((known.source.place, known.login.user, known.login.password, modes))
+    assert told == snapshot
+    file.write_text("[client]\nhost=h\nssl-mode=perhaps\n")
     assert "ssl-mode=PERHAPS in the option file" in refused(known_login, named, quiet, home)
 
 

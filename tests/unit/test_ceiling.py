@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from ast import literal_eval
 
 import pytest
 
@@ -16,6 +15,7 @@ from replexplorer.core.model.ceiling import (
     local_cost_ms,
 )
 from replexplorer.core.stats.histogram import Histogram
+from tests.typed import values_of
 
 BOUNDS = """\
 1 85.0 None
@@ -29,24 +29,22 @@ BOUNDS = """\
 
 
 def test_bound(snapshot: object) -> None:
-    found = {line: bound(*map(literal_eval, line.split())) for line in BOUNDS.splitlines()}
-    assert found == snapshot
+    assert [(each, bound(*each)) for each in values_of(BOUNDS)] == snapshot
 
 
 WAITS = """\
-(85.0, 5.0)  1 5.0
-(85.0, 5.0)  2 85.0
-(85.0, None) 1 85.0
-(85.0, None) 2 None
-()           1 None
+(85.0,5.0)  1 5.0
+(85.0,5.0)  2 85.0
+(85.0,None) 1 85.0
+(85.0,None) 2 None
+()          1 None
 """
 """Round trips of replicas in ms, how many must acknowledge, and how long a commit waits for them."""
 
 
 def test_a_commit_waits_for_the_fastest_that_suffice() -> None:
-    for line in WAITS.splitlines():
-        rtts_ms, required, waits_ms = line.rsplit(maxsplit=2)
-        assert str(acknowledging_rtt_ms(literal_eval(rtts_ms), int(required))) == waits_ms, line
+    for rtts_ms, required, waits_ms in values_of(WAITS):
+        assert acknowledging_rtt_ms(rtts_ms, required) == waits_ms, (rtts_ms, required)
 
 
 FAR = Ceiling(88.5, 8, 87.4, 3.0)

@@ -26,14 +26,9 @@ def twice(tmp_path: Path) -> str:
 def test_a_recording_against_itself_shows_no_difference(twice: str, run: Run, snapshot: object) -> None:
     assert run(f"compare {twice}") == (0, snapshot, "")
     found = document(run(f"compare {twice} --json").out)
-    assert found.a.name == "first"
-    assert found.b.name == "second"
-    assert found.turns == 0
-    assert found.differences == []
     assert found.a.figures.n == found.b.figures.n > 0
     assert found.changes
     assert all(change.a == change.b for change in found.changes)
-    assert found.verdict == "no difference shown"
 
 
 def test_a_failure_names_its_stack_and_keeps_its_remedy(snapshot: object) -> None:

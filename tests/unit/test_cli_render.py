@@ -20,6 +20,7 @@ from replexplorer.core.text import table
 from replexplorer.core.topology import SOURCE, Role
 from replexplorer.engine.outcome import Changed, DrivenLoad, SetResult, Status
 from replexplorer.formats.documents import to_json
+from tests.typed import fields
 
 KNOBS = {
     name: KnobView(name, value, value, source="db1")
@@ -107,10 +108,7 @@ LINK = LinkView(
     "nfqueue",
     SHAPED,
     SHAPED.values(),
-    rtt_measured_ms=84.9,
-    rtt_base_ms=0.06,
-    probes_lost_percent=0.9,
-    dropped=0,
+    **fields("rtt_measured_ms=84.9 rtt_base_ms=0.06 probes_lost_percent=0.9 dropped=0"),
 )
 STATUSES = {
     "everything is down": everything_down(),
@@ -136,11 +134,9 @@ STATUSES = {
         ],
         protection=Protection(
             ProtectionState.PROTECTED,
-            requested=True,
-            replicas_acking=2,
-            replicas_counted=3,
-            replicas_required=1,
-            no_ack_can_come=True,
+            **fields(
+                "requested=True replicas_acking=2 replicas_counted=3 replicas_required=1 no_ack_can_come=True"
+            ),
         ),
     ),
     "a commit hangs": status_of(nodes=[PRIMARY], oldest_commit_s=36.4),

@@ -17,6 +17,7 @@ import pytest
 
 from replexplorer.core import wire
 from tests.sidecar import load
+from tests.typed import fields
 from tests.waiting import patience
 
 disk, fsyncpage, tool = load("disk"), load("fsyncpage"), load("tool")
@@ -47,9 +48,12 @@ class Page:
 
     def sync(self, kind: str, count: int = 1, took_ms: float = 0.0, delayed_ms: float = 0.0) -> None:
         with fsyncpage.opened(self.path) as page:
-            page.words[fsyncpage.word(kind, fsyncpage.FSYNCS)] += count
-            page.words[fsyncpage.word(kind, fsyncpage.FSYNC_NS)] += round(count * took_ms * 1e6)
-            page.words[fsyncpage.word(kind, fsyncpage.DELAYED_NS)] += round(count * delayed_ms * 1e6)
+            for figure, each in (
+                (fsyncpage.FSYNCS, 1),
+                (fsyncpage.FSYNC_NS, took_ms * 1e6),
+                (fsyncpage.DELAYED_NS, delayed_ms * 1e6),
+            ):
+                page.words[fsyncpage.word(kind, figure)] += round(count * each)
 
     def write(self, at: int, value: int) -> None:
         with fsyncpage.opened(self.path) as page:
@@ -84,15 +88,10 @@ def disk_of(page: Page) -> Any:
     return disk.Disk(page.path.parent, lambda: page.listens)
 
 
-def test_counts_by_kind_index_and_directory_with_the_others(held: Page) -> None:
+def test_counts_by_kind_index_and_directory_with_the_others(held: Page, snapshot: object) -> None:
     for count, kind in enumerate(fsyncpage.KINDS, start=1):
         held.sync(kind, count)
-    state = disk_of(held).state()
-    assert state.fsyncs == {"redo": 1, "binlog": 2, "relay": 3, "data": 4, "other": 5 + 6 + 7}
-    assert state.attached
-    assert state.reason is None
-    assert state.delay_ms == 0
-    assert state.probe is None
+    assert disk_of(held).state() == snapshot
 
 
 @pytest.mark.parametrize("made", [False, True])
@@ -163,13 +162,8 @@ async def test_a_delay_out_of_range_is_refused(held: Page, delay_ms: float) -> N
 async def test_a_fault_adds_to_the_delay_and_leaves_it_as_it_is(held: Page, snapshot: object) -> None:
     room = disk_of(held)
     seen = []
-    for asked in (
-        wire.SetDisk(delay_ms=3),
-        wire.SetDisk(stall_ms=200),
-        wire.SetDisk(delay_ms=5),
-        wire.SetDisk(stall_ms=0),
-    ):
-        state = await room.change(asked)
+    for asked in ("delay_ms=3", "stall_ms=200", "delay_ms=5", "stall_ms=0"):
+        state = await room.change(wire.SetDisk(**fields(asked)))
         seen.append((state.delay_ms, state.stall_ms, held.delays_us()))
     assert seen == snapshot
 
@@ -234,13 +228,8 @@ def test_the_window_is_of_the_last_intervals_with_fsyncs() -> None:
 async def test_redo_and_binlog_can_have_delays_of_their_own(held: Page, snapshot: object) -> None:
     room = disk_of(held)
     told = []
-    for asked in (
-        wire.SetDisk(delay_ms=5),
-        wire.SetDisk(redo_delay_ms=0, binlog_delay_ms=20),
-        wire.SetDisk(delay_ms=7),
-        wire.SetDisk(redo_delay_ms="auto"),
-    ):
-        state = await room.change(asked)
+    for asked in ("delay_ms=5", "redo_delay_ms=0 binlog_delay_ms=20", "delay_ms=7", "redo_delay_ms='auto'"):
+        state = await room.change(wire.SetDisk(**fields(asked)))
         delays = held.asked_us(fsyncpage.DELAY_US)
         told.append((state.delay_ms, state.redo_delay_ms, state.binlog_delay_ms, delays))
     assert told == snapshot

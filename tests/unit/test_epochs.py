@@ -133,18 +133,13 @@ def test_a_change_of_appliers_is_judged_by_lag_and_another_one_is_not() -> None:
         assert verdict_words(epochs.rows()[1]) == verdict
 
 
-def test_an_epoch_that_ended_early_says_so() -> None:
+def test_an_epoch_that_ended_early_says_so(snapshot: object) -> None:
     epochs = of_closed([100] * 60, [70] * 10)
     assert epochs.rows()[1].verdict == "measuring"
     change(epochs, 2, 35.0)
     play(epochs, 35.0, closed([100] * 60))
     short, after_short = epochs.rows()[1:]
-    assert short.verdict == "too short"
-    assert after_short.verdict == "too short before"
-    assert [verdict_words(row) for row in (short, after_short)] == [
-        "too short: 6 s more",
-        "too short before: 6 s more",
-    ]
+    assert [verdict_words(row) for row in (short, after_short)] == snapshot
     assert short.delta_percent == pytest.approx(-30, abs=0.5)
     assert after_short.low_percent is None
 

@@ -22,7 +22,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Flap
 from tests.known import refused
-from tests.typed import table_of
+from tests.typed import fields, table_of
 
 THREE = Roster(("db1", "db2", "db3"), "db1")
 
@@ -102,12 +102,21 @@ def test_whatever_order_faults_are_cleared_in_every_link_heals(cut: list[set[str
     assert state == asked
 
 
+CLEARS = """\
+partition             yes
+partition@db2         yes
+partition=ack@replica yes
+partition@db3         no
+kill                  no
+"""
+
+
 def test_what_clearing_means() -> None:
-    meant = (None, *["partition", "partition@db2", "partition=ack@replica"])
-    assert [clears(FAULT, text, THREE) for text in meant] == [True] * 4
-    assert [clears(FAULT, text, THREE) for text in ("partition@db3", "kill")] == [False] * 2
-    assert "unknown fault" in refused(clears, FAULT, "crash", THREE)
+    assert clears(FAULT, None, THREE)
+    for text, meant in table_of(CLEARS, None):
+        assert clears(FAULT, text, THREE) is (meant == "yes"), text
     assert clears(replace(FAULT, kind="power_cut"), "power-cut", THREE)
+    assert "unknown fault" in refused(clears, FAULT, "crash", THREE)
     assert "did you mean pause?" in refused(kind_of, "pasue")
     assert "there is no node" in refused(clears, FAULT, "partition@db7", THREE)
 
@@ -124,16 +133,20 @@ def over(kind: str, seen: NodeView = WHOLE, *, uptime_s: float = 1.0, after_s: f
     return is_over(Fault(1, kind, None, "db2", 0.0, None, "me", {}), seen, uptime_s, after_s)
 
 
+STRUCK = """\
+kill          reachable=False
+stop          reachable=False
+pause         reachable=False
+applier_stop  sql_thread="off"
+receiver_stop io_thread="off"
+"""
+"""Faults, and how their node is seen then."""
+
+
 def test_it_is_over_once_its_node_was_seen_whole_for_a_while() -> None:
-    down = replace(WHOLE, reachable=False)
-    for kind, seen in (
-        ("kill", down),
-        ("stop", down),
-        ("pause", down),
-        ("applier_stop", replace(WHOLE, sql_thread="off")),
-        ("receiver_stop", replace(WHOLE, io_thread="off")),
-    ):
-        assert not over(kind, seen), kind
+    for line in STRUCK.splitlines():
+        kind, *_ = line.split()
+        assert not over(kind, replace(WHOLE, **fields(line))), kind
         assert not over(kind, after_s=SHOWS_WITHIN_S - 1), "it may not be seen yet"
         assert over(kind), kind
 

@@ -79,9 +79,7 @@ def test_runs_of_the_model_itself_are_found_again() -> None:
     assert found.most_clients == 64
     assert found.most_rtt_ms == 85.0
     assert found.least_rtt_ms == 0.25
-    assert found.day == ORIGIN.day
-    assert found.machine == ORIGIN.machine
-    assert found.server == ORIGIN.server
+    assert Origin(found.day, found.machine, found.server) == ORIGIN
 
 
 def test_disturbed_runs_pull_no_more_than_their_share() -> None:

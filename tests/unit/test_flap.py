@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,7 @@ from replexplorer.core import wire
 from replexplorer.core.wire import Flap, Malformed
 from tests.fakes.clock import virtual
 from tests.sidecar import load
-from tests.typed import fields
+from tests.typed import fields, values_of
 
 links, tool = load("links"), load("tool")
 Shape = wire.Shape
@@ -24,17 +23,16 @@ PEER, ADDRESS = "db2", "172.18.0.3"
 
 
 PHASES = """\
-100.0  (True,  2.0)
-102.0  (False, 3.0)
-99.0   (False, 1.0)
-1105.5 (True,  1.5)
+100.0  (True,2.0)
+102.0  (False,3.0)
+99.0   (False,1.0)
+1105.5 (True,1.5)
 """
 """What the clock says, whether it is down, and for how long still."""
 
 
 def test_the_phase_follows_from_the_clock_alone() -> None:
-    for line in PHASES.splitlines():
-        wall_s, phase = map(literal_eval, line.split(maxsplit=1))
+    for wall_s, phase in values_of(PHASES):
         assert Flap(2.0, 3.0, 100.0).phase(wall_s) == pytest.approx(phase)
 
 

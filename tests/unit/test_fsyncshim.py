@@ -128,15 +128,21 @@ def build_flags() -> list[str]:
     return str(command).split()
 
 
+def compiled(directory: Path, text: str, *more: str) -> Path:
+    """Make fsyncshim.so there, and a program of this text that is called mysqld."""
+    program = directory / "program.c"
+    program.write_text(text)
+    subprocess.run(["gcc", *build_flags(), "-o", str(directory / "fsyncshim.so"), *SOURCES], check=True)
+    subprocess.run(
+        ["gcc", "-O1", "-pthread", "-o", str(directory / "mysqld"), str(program), *more], check=True
+    )
+    return directory
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with fsyncshim.so and the program."""
-    directory = tmp_path_factory.mktemp("shim")
-    program = directory / "program.c"
-    program.write_text(PROGRAM)
-    subprocess.run(["gcc", *build_flags(), "-o", str(directory / "fsyncshim.so"), *SOURCES], check=True)
-    subprocess.run(["gcc", "-O1", "-pthread", "-o", str(directory / "mysqld"), str(program)], check=True)
-    return directory
+    return compiled(tmp_path_factory.mktemp("shim"), PROGRAM)
 
 
 class Server:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.stats.histogram import Histogram, slot_middle_us, slot_of
+from tests.typed import values_of
 
 durations = st.lists(st.integers(0, 10**8), max_size=60)
 
@@ -54,16 +55,19 @@ def test_exact_figures() -> None:
     assert empty.max_ms is None
 
 
+SHAPES = """\
+"slots"  "x"
+"counts" [1,2,3]
+"counts" ["1"]
+"slots"  [1.5]
+"sum_us" "many"
+"min_us" "x"
+"max_us" 1.5
+"""
+
+
 def test_another_shape_is_refused() -> None:
-    for name, value in (
-        ("slots", "x"),
-        ("counts", [1, 2, 3]),
-        ("counts", ["1"]),
-        ("slots", [1.5]),
-        ("sum_us", "many"),
-        ("min_us", "x"),
-        ("max_us", 1.5),
-    ):
+    for name, value in values_of(SHAPES):
         with pytest.raises(ValueError, match="must be"):
             Histogram.from_wire({**Histogram.of([5]).to_wire(), name: value})
 

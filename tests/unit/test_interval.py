@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ast import literal_eval
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -229,26 +230,34 @@ def test_more_processes_are_named_where_a_core_is_full() -> None:
 
 
 CALM = an_interval(0.0, [20_000] * 50, 2)
-ON_THE_WAY = Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 2.0, Part.ACK: 17.5})
-AT_THE_SERVER = Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 17.0, Part.ACK: 2.5})
+TOTALS = {
+    "closed": CALM,
+    "asked": replace(CALM, mode=OPEN),
+    "dropping": replace(CALM, mode=OPEN, dropped=3),
+}
+ANATOMIES = {
+    "on the way": Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 2.0, Part.ACK: 17.5}),
+    "at the server": Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 17.0, Part.ACK: 2.5}),
+    "nothing timed": Anatomy(5.0, 50, 20.0),
+}
+LIMITS = """\
+closed   |                             | 97.0 | on the way
+closed   | generator at 93 % of a core | 97.0 |
+closed   | generator at 93 % of a core | 60.0 |
+closed   | generator 9 ms late         | None |
+closed   |                             | 20.0 | on the way
+closed   |                             | 20.0 | at the server
+asked    |                             | 20.0 | on the way
+dropping |                             | 20.0 | on the way
+closed   |                             | None |
+closed   |                             | 20.0 | nothing timed
+"""
+"""The load, its own limit, how busy the machine is in percent, and where a commit's time goes."""
 
 
 def test_the_limit_is_the_first_that_shows_and_unknown_where_none_does(snapshot: object) -> None:
-    asked = replace(CALM, mode=OPEN)
-    looks: list[tuple[Interval, str | None, float | None, Anatomy | None]] = [
-        (CALM, None, 97.0, ON_THE_WAY),
-        (CALM, "generator at 93 % of a core", 97.0, None),
-        (CALM, "generator at 93 % of a core", 60.0, None),
-        (CALM, "generator 9 ms late", None, None),
-        (CALM, None, 20.0, ON_THE_WAY),
-        (CALM, None, 20.0, AT_THE_SERVER),
-        (asked, None, 20.0, ON_THE_WAY),
-        (replace(asked, dropped=3), None, 20.0, ON_THE_WAY),
-        (CALM, None, None, None),
-        (CALM, None, 20.0, Anatomy(5.0, 50, 20.0)),
-    ]
-    told = [
-        limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
-        for total, limited, machine_percent, anatomy in looks
-    ]
+    told = []
+    for total, limited, percent, anatomy in table_of(LIMITS):
+        more = {"machine_percent": literal_eval(percent), "anatomy": ANATOMIES.get(anatomy)}
+        told.append(limit_of(TOTALS[total], limited=limited or None, **more))
     assert told == snapshot

@@ -20,6 +20,7 @@ from replexplorer.core.errors import ServerRefused
 from replexplorer.core.json_keys import json_keys, json_text
 from replexplorer.engine import outcome
 from replexplorer.formats.documents import plain, schema, to_json
+from tests.typed import fields, table_of
 from tests.unit.conftest import Run
 
 DOCUMENTS = documents()
@@ -68,15 +69,18 @@ def test_zero_and_unknown_are_not_the_same() -> None:
     assert json.loads(to_json(values)) == [None, 0.0, None, None, 0.000123, 3, True]
 
 
+WRONG_KEYS = """\
+show='source'  | has no source
+hide='double'  | has no double
+gone='here'    | has no gone
+source='parts' | has parts twice
+"""
+
+
 def test_what_cannot_be_is_refused_where_it_is_said() -> None:
-    for keys, told in (
-        ({"show": "source"}, "has no source"),
-        ({"hide": "double"}, "has no double"),
-        ({"gone": "here"}, "has no gone"),
-        ({"source": "parts"}, "has parts twice"),
-    ):
+    for keys, told in table_of(WRONG_KEYS):
         with pytest.raises(TypeError, match=f"Thing {told}"):
-            json_keys(**keys)(Thing)
+            json_keys(**fields(keys))(Thing)
     with pytest.raises(TypeError, match="no JSON of <object"):
         plain([object()])
 

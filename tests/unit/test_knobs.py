@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from ast import literal_eval
 
 import pytest
 from hypothesis import given
@@ -293,15 +294,20 @@ def test_a_step_never_goes_the_other_way_and_stays_in_range(
     assert stepped >= value if up else stepped <= value
 
 
+SAME = """\
+rtt       None None    no
+rtt       None 0.0     no
+rtt       85.0 85.0004 yes
+rtt       85.0 85.1    no
+semi_sync 'on' 'on'    yes
+semi_sync 'on' 'off'   no
+"""
+
+
 def test_same_value_never_takes_the_unknown_for_known() -> None:
-    rtt, words = BY_KEY["rtt"], BY_KEY["semi_sync"]
-    assert not same_value(rtt, None, None)
-    assert not same_value(rtt, None, 0.0)
-    assert same_value(rtt, 85.0, 85.0004)
-    assert not same_value(rtt, 85.0, 85.1)
-    assert same_value(words, "on", "on")
-    assert not same_value(words, "on", "off")
-    assert describe_range(words) == "off or on"
+    for key, *values, same in table_of(SAME, None):
+        assert same_value(BY_KEY[key], *map(literal_eval, values)) is (same == "yes"), (key, values)
+    assert describe_range(BY_KEY["semi_sync"]) == "off or on"
 
 
 def test_the_workload_takes_a_file_of_sql_as_well() -> None:

@@ -12,6 +12,7 @@ from replexplorer.core.experiment.relations import Found
 from replexplorer.reports.handout import handout
 from replexplorer.reports.report import html
 from tests.known import refused
+from tests.typed import values_of
 from tests.unit.conftest import told_of_mistakes
 
 MINE = """\
@@ -77,15 +78,20 @@ CHOICE = LessonQuestion(
 FOUND = Found(figures={"tps": 40.0, "round_trip_tps": 42.0, "near.tps": 80.0})
 
 
+GIVEN = """\
+"number" "43"   True
+"number" "45"   False
+"number" None   True
+"choice" "more" False
+"choice" None   True
+"""
+"""The question, what is answered, and whether it is right."""
+
+
 def test_an_answer_is_judged_by_what_was_measured() -> None:
-    for question, given, is_right in (
-        (NUMBER, "43", True),
-        (NUMBER, "45", False),
-        (NUMBER, None, True),
-        (CHOICE, "more", False),
-        (CHOICE, None, True),
-    ):
-        read = None if given is None else question.read(given)
+    for kind, given, is_right in values_of(GIVEN):
+        question = {"number": NUMBER, "choice": CHOICE}[kind]
+        read = given and question.read(given)
         assert question.answered("far", read, FOUND).is_right is is_right, given
         assert question.answered("far", read, Found()).is_right is None
 

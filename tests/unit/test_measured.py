@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 from math import exp
 
 import pytest
@@ -36,6 +37,8 @@ from replexplorer.core.stats.ratio import (
     ratio_text,
 )
 from tests.known import known
+from tests.typed import values_of
+from tests.unit.test_batch_means import wandering
 
 NORMAL = {50: 0.0, 95: 1.644854, 99: 2.326348}
 MID_US, WITHIN, BETWEEN = 90_000, 0.2, 0.08
@@ -44,9 +47,7 @@ MID_US, WITHIN, BETWEEN = 90_000, 0.2, 0.08
 def measured(source: random.Random, seconds: int, a_second: int, phi: float) -> dict[int, Percentile | None]:
     """A minute of log-normal latencies whose middle wanders from second to second."""
     stretches, total = Stretches(), Histogram()
-    state = source.gauss(0, 1)
-    for _ in range(seconds):
-        state = phi * state + (1 - phi * phi) ** 0.5 * source.gauss(0, 1)
+    for state in islice(wandering(source, phi), seconds):
         middle = MID_US * exp(BETWEEN * state)
         second = Histogram.of(int(middle * exp(WITHIN * source.gauss(0, 1))) for _ in range(a_second))
         stretches.add(1.0, a_second, second)
@@ -221,14 +222,21 @@ def test_a_ratio_does_not_depend_on_how_fast_the_load_is() -> None:
     assert (slow.value, slow.low, slow.high) == pytest.approx((fast.value, fast.low, fast.high))
 
 
+APART = """\
+2 1.0  None
+3 33.0 -1
+3 34.0 None
+9 66.0 -1
+9 67.0 None
+"""
+"""How many seconds, the most TPS of any after the change, and the verdict."""
+
+
 def test_what_was_seen_of_few_seconds_must_lie_apart_by_more_the_fewer_they_are() -> None:
-    """How many seconds, the most TPS of any after the change, and the verdict."""
-    for count, most_after, sign in (
-        (2, 1.0, None), (3, 33.0, -1), (3, 34.0, None), (9, 66.0, -1), (9, 67.0, None),
-    ):  # fmt: skip
+    for count, most_after, sign in values_of(APART):
         before, after = Extremes(100.0, 120.0, count), Extremes(most_after / 2, most_after, 60)
         found = ratio_of(ComparedSide(110.0, SHORT, before), ComparedSide(most_after * 0.75, SHORT, after))
-        assert (found.sign if found else None) == sign
+        assert (found.sign if found else None) == sign, (count, most_after)
 
 
 def test_the_range_bounds_what_correlated_seconds_leave_open() -> None:

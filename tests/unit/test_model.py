@@ -31,7 +31,7 @@ from replexplorer.core.model.prediction import local_cost, measured, predict
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.formats.calibration import shipped_calibration
 from tests.known import known, refused
-from tests.typed import fields, table_of, typed
+from tests.typed import fields, table_of, typed, values_of
 
 CALIBRATION = Calibration(
     day="2026-01-31",
@@ -166,9 +166,8 @@ BEHIND = """\
 
 
 def test_a_group_waits_for_the_one_before_it() -> None:
-    for line in BEHIND.splitlines():
-        redo_ms, binlog_ms, clients, wait_ms = map(int, line.split())
-        assert behind_ms(redo_ms, binlog_ms, clients) == pytest.approx(wait_ms), line
+    for *case, wait_ms in values_of(BEHIND):
+        assert behind_ms(*case) == pytest.approx(wait_ms), case
     twice = replace(FAR, clients=16, rtt_ms=0.0, redo_fsyncs=1.0, binlog_fsyncs=1.0, fsync_delay_ms=20.0)
     terms = solve(replace(twice, group_delay_ms=5.0), CALIBRATION, LocalCost(0.1, 0.3)).terms
     assert terms[CostTerm.REDO] == pytest.approx(20.2), "the binlog is the slower one, with its group's delay"

@@ -21,6 +21,7 @@ from replexplorer.core.load.pacing import (
     processes_for,
     share_out,
 )
+from tests.typed import values_of
 
 rates = st.floats(0.5, 20_000)
 seeds = st.integers(0, 2**32)
@@ -173,9 +174,8 @@ PROCESSES = """\
 
 
 def test_processes_for_a_load() -> None:
-    for line in PROCESSES.splitlines():
-        *load, processes = map(int, line.split())
-        assert processes_for(*load) == processes, line
+    for *load, processes in values_of(PROCESSES):
+        assert processes_for(*load) == processes, load
 
 
 @given(st.floats(1, 20_000), st.integers(1, 8), st.floats(0, 1e6))

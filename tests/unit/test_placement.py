@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ast import literal_eval
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +16,7 @@ from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.formats import paths
 from replexplorer.ports import HostView, UpOptions
 from tests.known import refused
-from tests.typed import table_of
+from tests.typed import values_of
 
 A, B = "unix:///a/sock", "tcp://10.0.0.2:2375"
 
@@ -163,7 +162,7 @@ None  None None
 
 
 def test_what_a_round_trip_explains_is_no_difference_of_clocks() -> None:
-    for ahead_ms, within_ms, apart_ms in (map(literal_eval, row) for row in table_of(CLOCKS, None)):
+    for ahead_ms, within_ms, apart_ms in values_of(CLOCKS):
         view = HostView(A, ("db1",), clock_ms=ahead_ms, clock_within_ms=within_ms)
         assert view.clock_apart_ms == apart_ms, ahead_ms
 

@@ -15,17 +15,14 @@ from replexplorer.core.server.truth import ReplicaTruth, Workers
 from replexplorer.engine.outcome import Status
 from replexplorer.formats.documents import plain
 from replexplorer.formats.prometheus import METRICS, exposition
+from tests.typed import fields
 from tests.unit.test_cli_render import everything_down, status_of
 
 REPLICA = NodeView(
     "db2",
     "replica",
-    reachable=True,
-    gtid_executed="u:1-7",
-    io_thread="on",
-    sql_thread="error",
     sql_error=ThreadError(1062, "Duplicate entry"),
-    lag_s=1.5,
+    **fields("reachable=True gtid_executed='u:1-7' io_thread='on' sql_thread='error' lag_s=1.5"),
     applier=ReplicaTruth("db2", queued=12, applied_tps=245.5, drain_s=4.0, workers=Workers(3, 4)),
 )
 STATUS = status_of(

@@ -28,7 +28,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import repeated
 from replexplorer.engine.experiment.lab import judged, merged
 from tests.known import known
-from tests.typed import table_of
+from tests.typed import table_of, values_of
 
 FIGURES = {"lost": 5.0, "clients": 8.0, "tps_during": 12.5}
 TIMELINE = (StateAt(0.0, "protected"), StateAt(2.0, "blocked"), StateAt(5.0, "degraded"))
@@ -243,11 +243,17 @@ def test_runs_are_merged_from_histograms_and_not_from_their_percentiles() -> Non
     assert merged(runs[:1]) is runs[0]
 
 
+ROWS = """\
+300_024 300_024 50.0     None
+1_200   300_024 12_501.0 1_200
+1_200   None    50.0     None
+"""
+"""Rows inserted here and by who published, the seconds that stand there, and of how many rows they were."""
+
+
 def test_seconds_stand_beside_seconds_of_as_many_rows() -> None:
     """20,000 rows stood beside 27.997 s, which were of 300,024."""
-    for rows, published_rows, value_s, scaled in (
-        (300_024, 300_024, 50.0, None), (1_200, 300_024, 12_501.0, 1_200), (1_200, None, 50.0, None),
-    ):  # fmt: skip
+    for rows, published_rows, value_s, scaled in values_of(ROWS):
         phase = replace(PHASE, published=Published(27.997, "s", rows=published_rows))
         once = replace(run_of([1.0], 50.0), phase=phase, rows=rows)
         for result in (once, merged([once, once, once])):

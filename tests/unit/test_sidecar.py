@@ -54,26 +54,6 @@ def answered(window: Any, rtt_ms: float, now_s: float, *, generation: int = 1, p
     return bool(window.take(echo, now_s + rtt_ms / 1000, 0.0))
 
 
-def test_an_answer_says_how_long_the_peer_holds_what_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = Mock()
-    monkeypatch.setattr(probe, "stamped_socket", lambda *_: wire)
-    agent = probe.Socket()
-
-    def arrived() -> Any:
-        wire.recvfrom.side_effect = [(wire.sendto.call_args.args[0], ("172.18.0.3", 4712)), OSError]
-        [packet] = agent.received()
-        return packet
-
-    agent.ask(7, "172.18.0.3")
-    agent.answer(arrived(), generation=5, delay_ms=42.45)
-    echo = agent.echo(arrived())
-    assert echo.number == 7
-    assert echo.address == "172.18.0.3"
-    assert echo.peer_generation == 5
-    assert echo.peer_delay_ms == 42.45
-    assert 0 <= echo.rtt_ms < 1000
-
-
 def test_the_median_is_of_the_last_five_probes_after_the_last_change() -> None:
     window = probe.Window()
     for rtt_ms in (9.0, 1.0, 2.0, 3.0, 4.0, 5.0):

@@ -45,7 +45,7 @@ from replexplorer.reports.report import html, markdown
 from replexplorer.reports.svg import heat_chart
 from replexplorer.reports.sweep_report import passes_text, sweep_table, under
 from tests.known import known, refused
-from tests.typed import typed
+from tests.typed import fields, typed
 from tests.unit.test_cli_load import conditions
 from tests.unit.test_reports import charts
 
@@ -79,6 +79,12 @@ def run_of(cell: int, tps: float | None, *, relative: float | None = 0.01, **opt
         service=Histogram.of([1000] * min(1000, round(tps or 0))),
     )  # fmt: skip
     return replace(run, **options)
+
+
+def runs_of(text: str) -> list[SweptRun]:
+    """`0 50, 0 100 attempt=2`: cells, TPS and options."""
+    words = [(each.split()[:2], fields(each)) for each in text.split(", ")]
+    return [run_of(int(cell), int(tps), **options) for (cell, tps), options in words]
 
 
 # -- the grid
@@ -155,9 +161,8 @@ def test_the_time_counts_settling_by_latency() -> None:
 def test_one_run_has_its_own_interval_and_several_how_they_differ(snapshot: object) -> None:
     """What was not run, or not measured, is unknown and never zero."""
     grid = grid_of("rtt=0,2,4,6")
-    runs = [run_of(0, 100), run_of(1, 100), run_of(1, 110, block=1), run_of(1, 120, block=2)]
-    alone = run_of(2, 100, relative=None, rtt_ms=None)
-    found = figures_of(grid, [*runs, alone])
+    runs = "0 100, 1 100, 1 110 block=1, 1 120 block=2, 2 100 relative=None rtt_ms=None"
+    found = figures_of(grid, runs_of(runs))
     assert [with_interval(each.tps) for each in found] == snapshot
     assert [each.service.count for each in found] == [100, 330, 100, 0]
     assert [each.rtt_ms for each in found] == [10.0, 10.0, None, None]
@@ -165,15 +170,8 @@ def test_one_run_has_its_own_interval_and_several_how_they_differ(snapshot: obje
 
 def test_failed_runs_do_not_count_and_limited_ones_are_marked(snapshot: object) -> None:
     grid = grid_of("rtt=0,2,4,6")
-    runs = [
-        run_of(0, 50, why="db1 restarted meanwhile"),
-        run_of(0, 100, attempt=2),
-        run_of(1, 50, why="no"),
-        run_of(1, 60, why="never", attempt=2),
-        run_of(2, 100),
-        run_of(3, 60, limited="late"),
-    ]
-    figures = figures_of(grid, runs)
+    failed = "0 50 why='restarted', 0 100 attempt=2, 1 50 why='no', 1 60 why='never' attempt=2"
+    figures = figures_of(grid, runs_of(f"{failed}, 2 100, 3 60 limited='late'"))
     assert [(each.tps.value, each.why, each.limited, bool(each.good)) for each in figures] == snapshot
 
 

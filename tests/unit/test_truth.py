@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ast import literal_eval
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -21,7 +20,7 @@ from replexplorer.core.server.truth import (
     server_truth,
 )
 from tests.fakes.load import interval_of
-from tests.typed import fields, table_of
+from tests.typed import fields, table_of, values_of
 
 FILES = {
     Source.BINLOG_WRITE: Total(250, 1),
@@ -166,9 +165,8 @@ SHIPPED = """\
 
 
 def test_bytes_shipped_are_of_one_connection() -> None:
-    for line in SHIPPED.splitlines():
-        at_s, thread, sent, shipped = map(literal_eval, line.split())
+    for at_s, thread, sent, shipped in values_of(SHIPPED):
         later = replace(APPLIED, at_s=at_s, sent=Sent("", thread, sent))
-        assert replica_truth("db2", later, APPLIED).shipped_bytes_per_s == shipped, line
+        assert replica_truth("db2", later, APPLIED).shipped_bytes_per_s == shipped, sent
     nothing = replace(APPLIED, at_s=12.0, sent=None)
     assert replica_truth("db2", nothing, APPLIED).shipped_bytes_per_s is None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.sidecar import load
-from tests.unit.test_fsyncshim import SOURCES, Server, build_flags
+from tests.unit.test_fsyncshim import Server, compiled
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here to compile the shim")
 
@@ -134,14 +134,10 @@ int io_submit(unsigned long context, long count, void **requests)
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with fsyncshim.so and the program."""
     directory = tmp_path_factory.mktemp("journal")
-    for name, text in (("program.c", PROGRAM), ("libaio.c", LIBAIO)):
-        (directory / name).write_text(text)
-    subprocess.run(["gcc", *build_flags(), "-o", str(directory / "fsyncshim.so"), *SOURCES], check=True)
-    library = str(directory / "libaio.so")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, str(directory / "libaio.c")], check=True)
-    program = [str(directory / "program.c"), library, f"-Wl,-rpath,{directory}"]
-    subprocess.run(["gcc", "-O1", "-o", str(directory / "mysqld"), *program], check=True)
-    return directory
+    source, library = directory / "libaio.c", str(directory / "libaio.so")
+    source.write_text(LIBAIO)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, str(source)], check=True)
+    return compiled(directory, PROGRAM, library, f"-Wl,-rpath,{directory}")
 
 
 class Machine:
