@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,17 +109,15 @@ def test_without_a_replica_whose_link_is_whole_semi_sync_is_no_choice() -> None:
     assert advised("rpo = 0", "partition@db2=both").found[0].verdict is Verdict.MAY
 
 
-@pytest.mark.parametrize(
-    ("bound_ms", "verdict"), [(60, Verdict.MISSES), (110, Verdict.MAY), (1000, Verdict.MEETS)]
-)
-def test_the_model_s_error_decides_what_meets(bound_ms: float, verdict: Verdict) -> None:
+def test_the_model_s_error_decides_what_meets() -> None:
     """32 clients across 85 ms: the model says 98 to 112 ms by wait point, and is off by up to a third."""
     pinned = "semi_sync sync_binlog innodb_flush_log_at_trx_commit"
-    answer = advised(f"mean < {bound_ms}ms", "rtt@db2=85 clients=32 semi_sync=on", pinned=pinned)
-    advice = known(answer.found[0] if answer.found else answer.closest)
-    mean = advice.figures[GoalFigure.MEAN]
-    assert mean.low < mean.value < mean.high
-    assert advice.verdict is verdict
+    for bound_ms, verdict in ((60, Verdict.MISSES), (110, Verdict.MAY), (1000, Verdict.MEETS)):
+        answer = advised(f"mean < {bound_ms}ms", "rtt@db2=85 clients=32 semi_sync=on", pinned=pinned)
+        advice = known(answer.found[0] if answer.found else answer.closest)
+        mean = advice.figures[GoalFigure.MEAN]
+        assert mean.low < mean.value < mean.high
+        assert advice.verdict is verdict
 
 
 @settings(max_examples=examples(0.1))

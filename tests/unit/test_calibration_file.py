@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -44,18 +45,15 @@ def test_without_one_the_shipped_calibration_is_used(tmp_path: Path) -> None:
     assert read.calibration.is_shipped
 
 
-@pytest.mark.parametrize("teaches", [True, False])
-def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(
-    monkeypatch: pytest.MonkeyPatch, teaches: bool
-) -> None:
+def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = shipped_calibration().calibration
     own = replace(shipped, is_shipped=False, day="2026-01-31")
-    lesson = Learned("in words", own if teaches else None)
-    monkeypatch.setattr(sweep, "learned", lambda _: lesson)
-    predictor = Predictor(cast("Any", None), shipped)
-    session = cast("Session", SimpleNamespace(predictor=predictor))
-    assert learn(session, cast("Any", None)) == "in words"
-    assert predictor.calibration == (own if teaches else shipped)
+    for taught, used in ((None, shipped), (own, own)):
+        monkeypatch.setattr(sweep, "learned", Mock(return_value=Learned("in words", taught)))
+        predictor = Predictor(cast("Any", None), shipped)
+        session = cast("Session", SimpleNamespace(predictor=predictor))
+        assert learn(session, cast("Any", None)) == "in words"
+        assert predictor.calibration == used
 
 
 def broken(**changed: Any) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from replexplorer.core.fault import Had
 from replexplorer.core.server.comeback import (
     Comeback,
@@ -19,7 +17,7 @@ from replexplorer.core.server.comeback import (
 )
 from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import gtid_count
-from tests.typed import table_of
+from tests.typed import table_of, values_of
 
 A, B = "u", "v"
 """Servers, as their GTIDs name them."""
@@ -132,23 +130,20 @@ def test_bytes_of_binlogs_are_added_up() -> None:
 
 
 FSYNCS = """\
-1   1 1 both
-1   3 2 both
-1   2 0
-1   0 0
-0   3 2
-100 1 1
-?   1 1
-1   ? 0
+1    1    1 True
+1    3    2 True
+1    2    0 False
+1    0    0 False
+0    3    2 False
+100  1    1 False
+None 1    1 False
+1    None 0 False
 """
 """sync_binlog, the flush at a commit, fsyncs of the redo log, and whether a commit waits for both logs."""
 
 
-@pytest.mark.parametrize("line", FSYNCS.splitlines())
-def test_fsyncs_that_a_commit_waits_for_and_one_that_waits_for_both_is_strict(line: str) -> None:
-    *settings, fsyncs = (None if each == "?" else int(each) for each in line.split()[:3])
-    sync_binlog, flush = settings
-    both = line.endswith("both")
-    assert redo_fsyncs(flush) == fsyncs
-    assert waits_for_both(sync_binlog, flush) is both
-    assert LogState(0, 0, 0, flush, sync_binlog).is_strict is both
+def test_fsyncs_that_a_commit_waits_for_and_one_that_waits_for_both_is_strict() -> None:
+    for sync_binlog, flush, fsyncs, both in values_of(FSYNCS):
+        assert redo_fsyncs(flush) == fsyncs
+        assert waits_for_both(sync_binlog, flush) is both, (sync_binlog, flush)
+        assert LogState(0, 0, 0, flush, sync_binlog).is_strict is both

@@ -61,11 +61,11 @@ def test_an_outage_on_either_side_leaves_nothing_to_compare() -> None:
     assert found.verdict == "not compared: B was blocked"
 
 
-@pytest.mark.parametrize("seconds", [0, 5])
-def test_little_or_nothing_measured_is_no_ratio(seconds: int) -> None:
-    found = compared(run_of("a", 100, seconds=seconds), run_of("b", 105, seconds=seconds))
-    assert found.ratio is None or found.low_ratio is None
-    assert found.verdict == "too short"
+def test_little_or_nothing_measured_is_no_ratio() -> None:
+    for seconds in (0, 5):
+        found = compared(run_of("a", 100, seconds=seconds), run_of("b", 105, seconds=seconds))
+        assert found.ratio is None or found.low_ratio is None
+        assert found.verdict == "too short"
 
 
 def test_differences_name_what_a_side_lacks() -> None:

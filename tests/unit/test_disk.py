@@ -17,7 +17,7 @@ import pytest
 
 from replexplorer.core import wire
 from tests.sidecar import load
-from tests.typed import fields
+from tests.typed import fields, table_of
 from tests.waiting import patience
 
 disk, fsyncpage, tool = load("disk"), load("fsyncpage"), load("tool")
@@ -139,23 +139,19 @@ async def test_a_page_that_is_too_short_or_no_file(page: Page) -> None:
     assert "cannot be opened: Too many levels" in disk_of(page).state().reason
 
 
-@pytest.mark.parametrize(("delay_ms", "delay_us"), [(0, 0), (0.1, 100), (2.5, 2500), (5000, 5_000_000)])
-async def test_delay_and_jitter_are_written_for_every_kind(
-    held: Page, delay_ms: float, delay_us: int
-) -> None:
-    state = await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms, jitter_ms=1.5))
-    assert held.delays_us() == {delay_us}
-    assert state.delay_ms == delay_ms
-    assert state.jitter_ms == 1.5
-    assert set(held.asked_us(fsyncpage.JITTER_US).values()) == {1500}
-    assert disk_of(held).state().delay_ms == delay_ms
+async def test_delay_and_jitter_are_written_for_every_kind(held: Page) -> None:
+    for delay_ms, delay_us in ((0, 0), (0.1, 100), (2.5, 2500), (5000, 5_000_000)):
+        state = await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms, jitter_ms=1.5))
+        assert held.delays_us() == {delay_us}
+        assert set(held.asked_us(fsyncpage.JITTER_US).values()) == {1500}
+        assert [state.delay_ms, state.jitter_ms, disk_of(held).state().delay_ms] == [delay_ms, 1.5, delay_ms]
 
 
-@pytest.mark.parametrize("delay_ms", [-0.1, 5000.1, float("nan"), float("inf")])
-async def test_a_delay_out_of_range_is_refused(held: Page, delay_ms: float) -> None:
-    for asked in (wire.SetDisk(delay_ms=delay_ms), wire.SetDisk(stall_ms=delay_ms)):
-        with pytest.raises(tool.Refused, match=r"within 0\.\.5000 ms"):
-            await disk_of(held).change(asked)
+async def test_a_delay_out_of_range_is_refused(held: Page) -> None:
+    for delay_ms in (-0.1, 5000.1, float("nan"), float("inf")):
+        for asked in (wire.SetDisk(delay_ms=delay_ms), wire.SetDisk(stall_ms=delay_ms)):
+            with pytest.raises(tool.Refused, match=r"within 0\.\.5000 ms"):
+                await disk_of(held).change(asked)
     assert held.delays_us() == {0}
 
 
@@ -337,14 +333,13 @@ SOCKETS = """\
 """
 
 
-@pytest.mark.parametrize("line", SOCKETS.splitlines())
-def test_who_listens_is_read_from_the_namespace(tmp_path: Path, line: str) -> None:
-    address, state, listens = line.split()
-    table = tmp_path / "tcp"
-    table.write_text(
-        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-        "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 17\n"
-        f"   1: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000   999        0 18\n"
-    )
-    assert disk.server_listens(table) is (listens == "yes")
+def test_who_listens_is_read_from_the_namespace(tmp_path: Path) -> None:
+    table, rest = tmp_path / "tcp", "00:00000000 00000000   999        0 18"
+    for address, state, listens in table_of(SOCKETS, None):
+        table.write_text(
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
+            f"\n   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 {rest}"
+            f"\n   1: {address} 00000000:0000 {state} 00000000:00000000 {rest}\n"
+        )
+        assert disk.server_listens(table) is (listens == "yes"), address
     assert disk.server_listens(tmp_path / "none") is False

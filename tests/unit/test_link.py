@@ -264,38 +264,24 @@ def test_where_the_load_has_gone_to_another_member_each_node_and_wire_is_turned_
 # -- what a node that joins is asked for: what the others share, and nothing else
 
 
-GROUP = Roster(("db1", "db2", "db3", "db4"), "db1", mesh=True)
-"""A group of three that has become one of four."""
-REPLICAS = Roster(("db1", "db2", "db3", "db4"), "db1")
-
-
-JOINED = {
-    "all links of a group have one value, and so have the new ones": (
-        GROUP,
-        "rtt@db2=20 rtt@db3=20 rtt@db2:db3=20",
-    ),
-    "one link is farther: that stays its own": (GROUP, "rtt@db2=20 rtt@db3=20 rtt@db2:db3=80"),
-    "every link has a value of its own: nobody's value": (GROUP, "rtt@db2=10 rtt@db3=20 rtt@db2:db3=80"),
-    "nobody joins behind a partition": (
-        GROUP,
-        "partition@db2=both partition@db3=both partition@db2:db3=both",
-    ),
-    "one member has a setting of its own": (
-        GROUP,
-        "wsrep_sync_wait=1 wsrep_sync_wait@db2=7 wsrep_sync_wait@db3=1",
-    ),
-    "the only replica's": (Roster(("db1", "db2", "db4"), "db1"), "rtt@db2=85"),
-    "one of two is no more than half": (REPLICAS, "rtt@db2=20 rtt@db3=85"),
-    "one link was never asked for anything": (GROUP, "rtt@db2=20 rtt@db3=20"),
-    "replicas have links to the source alone, and the source's settings are its own": (
-        REPLICAS,
-        "rtt@db2=85 rtt@db3=85 jitter@db2=2 sync_binlog=0",
-    ),
-    "what was asked of a node that had been there before stays": (
-        REPLICAS,
-        "rtt@db2=85 rtt@db3=85 rtt@db4=1",
-    ),
+ROSTERS = {
+    "group": Roster(("db1", "db2", "db3", "db4"), "db1", mesh=True),
+    "replicas": Roster(("db1", "db2", "db3", "db4"), "db1"),
+    "pair": Roster(("db1", "db2", "db4"), "db1"),
 }
+"""A group of three that has become one of four, and stacks with replicas that db4 has joined."""
+JOINED = """\
+group    | rtt@db2=20 rtt@db3=20 rtt@db2:db3=20                       | all links have one value
+group    | rtt@db2=20 rtt@db3=20 rtt@db2:db3=80                       | one link is farther: it stays so
+group    | rtt@db2=10 rtt@db3=20 rtt@db2:db3=80                       | every link has a value of its own
+group    | partition@db2=both partition@db3=both partition@db2:db3=both | nobody joins behind a partition
+group    | wsrep_sync_wait=1 wsrep_sync_wait@db2=7 wsrep_sync_wait@db3=1 | one member has a setting of its own
+pair     | rtt@db2=85                                                 | the only replica's
+replicas | rtt@db2=20 rtt@db3=85                                      | one of two is no more than half
+group    | rtt@db2=20 rtt@db3=20                                      | one link was never asked for anything
+replicas | rtt@db2=85 rtt@db3=85 jitter@db2=2 sync_binlog=0           | the source's settings are its own
+replicas | rtt@db2=85 rtt@db3=85 rtt@db4=1                            | what was asked before of db4 stays
+"""
 
 
 def nodes_of(roster: Roster, name: KnobName) -> tuple[str, ...]:
@@ -308,7 +294,8 @@ def nodes_of(roster: Roster, name: KnobName) -> tuple[str, ...]:
 def test_a_node_that_joins_takes_what_most_others_share(snapshot: object) -> None:
     knobs = tuple(find(key) for key in ("rtt", "jitter", "partition", "wsrep_sync_wait", "sync_binlog"))
     told = {}
-    for case, (roster, requested) in JOINED.items():
+    for name, requested, case in table_of(JOINED):
+        roster = ROSTERS[name]
         names = expand(knobs, roster.others, roster.pairs if roster.mesh else ())
         found = for_joined(typed(requested), names, ("db4",), partial(nodes_of, roster))
         told[case] = requested, {str(name): value for name, value in found.items()}

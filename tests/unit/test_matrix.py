@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-import pytest
 from pydantic import TypeAdapter
 
 from replexplorer import __version__
@@ -66,13 +65,12 @@ async 1/1 0/0 power_cut  | 2
 """
 
 
-@pytest.mark.parametrize("line", CHOSEN.splitlines())
-def test_cells_are_chosen_by_words_one_of_each_kind_that_is_given(line: str) -> None:
-    words, count = (each.split() for each in line.split("|"))
-    chosen = chosen_cells(matrix_cells(quick=False), words)
-    assert len(chosen) == int(*count)
-    spelled = {word.replace("-", "_") for word in words}
-    assert all(spelled.intersection(cell.words) or not words for cell in chosen)
+def test_cells_are_chosen_by_words_one_of_each_kind_that_is_given() -> None:
+    for words, count in table_of(CHOSEN):
+        chosen = chosen_cells(matrix_cells(quick=False), words.split())
+        assert len(chosen) == int(count), words
+        spelled = {word.replace("-", "_") for word in words.split()}
+        assert all(spelled.intersection(cell.words) or not words for cell in chosen)
 
 
 def test_words_that_choose_nothing_are_refused(snapshot: object) -> None:

@@ -38,7 +38,7 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.link import LinkSettings
 from tests.fakes.servers import MARIADB, MYSQL_9, mysql_9
-from tests.typed import typed
+from tests.typed import table_of, typed
 
 REPLICAS = ("db2", "db3")
 SERVER = mysql_9()
@@ -191,28 +191,38 @@ def run_by(server: MySql, values: str = "", unknown: str = "") -> Observed:
     return replace(seen, servers=dict.fromkeys(seen.servers, server))
 
 
-REFUSED = [
-    (observed("innodb_doublewrite=off"), "innodb_doublewrite=on"),
-    (observed(), "innodb_doublewrite@db2=off sync_binlog=0"),
-    (observed(), "sync_binlog=0 replica_parallel_workers@db2=0"),
-    (run_by(WORDY), "innodb_doublewrite=detect_only"),
-    (run_by(BARE, unknown="semi_sync_replicas"), "semi_sync_replicas=2"),
-    (observed(), "jitter@db2=5"),
-    (observed(), "jitter@db2=50 rtt@db2=85"),
-    (observed(), "jitter@db2=21 delay_to_primary@db2=40"),
-    (ALONE, "sync_relay_log@db3=1"),
-    (ALONE, "semi_sync=on"),
-    (replace(ALONE, late={"db2": "", "db3": ""}), "semi_sync=on"),
-    (WITHOUT_DB2, "semi_sync=on semi_sync_replicas=2"),
-    (replace(observed(), impossible=SHIM), "fsync_delay=2 sync_binlog=0"),
-]
+STACKS = {
+    "whole": observed(),
+    "without doublewrite": observed("innodb_doublewrite=off"),
+    "wordy": run_by(WORDY),
+    "bare": run_by(BARE, unknown="semi_sync_replicas"),
+    "alone": ALONE,
+    "late": replace(ALONE, late={"db2": "", "db3": ""}),
+    "without db2": WITHOUT_DB2,
+    "without the shim": replace(observed(), impossible=SHIM),
+}
+REFUSED = """\
+without doublewrite | innodb_doublewrite=on
+whole               | innodb_doublewrite@db2=off sync_binlog=0
+whole               | sync_binlog=0 replica_parallel_workers@db2=0
+wordy               | innodb_doublewrite=detect_only
+bare                | semi_sync_replicas=2
+whole               | jitter@db2=5
+whole               | jitter@db2=50 rtt@db2=85
+whole               | jitter@db2=21 delay_to_primary@db2=40
+alone               | sync_relay_log@db3=1
+alone               | semi_sync=on
+late                | semi_sync=on
+without db2         | semi_sync=on semi_sync_replicas=2
+without the shim    | fsync_delay=2 sync_binlog=0
+"""
 
 
 def test_what_cannot_be_is_refused_before_anything_runs(snapshot: object) -> None:
     told = []
-    for stack, wanted in REFUSED:
+    for stack, wanted in table_of(REFUSED):
         with pytest.raises(ReplexplorerError) as caught:
-            make_plan(stack, typed(wanted))
+            make_plan(STACKS[stack], typed(wanted))
         told.append((wanted, caught.typename, str(caught.value)))
     assert told == snapshot
 

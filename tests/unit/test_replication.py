@@ -23,6 +23,7 @@ from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Role
 from tests.fakes.facade import make_tick
+from tests.typed import fields
 
 NOT_ALIKE = diverged_words("has 3 transactions that db1 lost", "db2", "s")
 
@@ -36,21 +37,26 @@ def with_replica(io: str | None = "on", sql: str | None = "on", **changes: objec
     return replace(tick, nodes=tuple(nodes))
 
 
+LOOKS = """\
+
+io=None sql=None
+io="off"
+sql="off"
+io="off" sql="off"
+io="connecting"
+io="off" sql="off" reachable=False
+lag_s=12.0
+lag_s=2.0
+sql="off" lag_s=12.0
+"""
+
+
 def test_a_replica_has_the_trouble_that_threads_and_lag_say(snapshot: object) -> None:
     ticks = [
-        with_replica(),
-        with_replica(None, None),
-        with_replica("off"),
-        with_replica("on", "off"),
-        with_replica("off", "off"),
+        *(with_replica(**fields(line)) for line in LOOKS.splitlines()),
         with_replica("off", "off", role=Role.DETACHED),
-        with_replica("connecting"),
         with_replica("on", "error", sql_error=ThreadError(1062, "1062 Duplicate entry")),
-        with_replica("off", "off", reachable=False),
         with_replica(diverged=NOT_ALIKE),
-        with_replica(lag_s=12.0),
-        with_replica(lag_s=2.0),
-        with_replica("on", "off", lag_s=12.0),
     ]
     found = [troubles(tick.nodes, tick.truth) for tick in ticks]
     assert found == snapshot
