@@ -9,7 +9,7 @@ from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock, call
 
 import pytest
 from hypothesis import given
@@ -260,13 +260,12 @@ def test_servers_are_called_by_their_host_and_by_the_port_where_that_is_not_enou
     assert [ServerUrl(host).is_loopback for host in hosts] == [True, True, False]
 
 
-def test_option_files_are_read_as_the_clients_read_them(tmp_path: Path) -> None:
+def test_option_files_are_read_as_the_clients_read_them(tmp_path: Path, snapshot: object) -> None:
     (tmp_path / ".my.cnf").write_text(
         '# mine\n[mysqld]\nport=1\n[client]\nuser = dba\npassword = "a#b\\"c" # quoted\nport=3307\n'
         "quick\n!includedir more.d\n[client]\nport = 3308\nssl_ca = /ca.pem # ours\n"
     )
-    options = read_option_files(standard_files({"HOME": str(tmp_path)}))
-    assert options == {"user": "dba", "password": 'a#b"c', "port": "3308", "ssl-ca": "/ca.pem"}
+    assert read_option_files(standard_files({"HOME": str(tmp_path)})) == snapshot
     assert "no such option file" in refused(read_option_files, [tmp_path / "none.cnf"])
 
 
@@ -376,30 +375,23 @@ def test_all_that_a_look_asks_is_a_read(variables: dict[str, str]) -> None:
     assert all(setting_of(statement) is not None for statement in dialect.register)
 
 
-@pytest.mark.parametrize(
-    ("allowed", "answer", "said"),
-    [
-        ("other", "db:3306", None),
-        ("other", "yes", "that is not its name: nothing was changed"),
-        ("other", "", "that is not its name: nothing was changed"),
-        ("other", None, "has to be typed: attach_allowed = "),  # nobody can be asked
-        ("db", None, None),
-    ],
-)
-async def test_a_server_is_changed_after_its_name_was_typed(
-    allowed: str, answer: str | None, said: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
+NAMES = """\
+other | db:3306 |
+other | yes     | that is not its name: nothing was changed
+other |         | that is not its name: nothing was changed
+other | nobody  | has to be typed: attach_allowed =
+db    | nobody  |
+"""
+"""Which server may be changed, what is typed, if anybody can be asked, and what is said."""
 
-    async def typed(_: Output, question: str) -> str:
-        asked.append(question)
-        return str(answer)
 
-    monkeypatch.setattr(Output, "can_ask", answer is not None)
-    monkeypatch.setattr(Output, "typed", typed)
-    monkeypatch.setenv("REPLEXPLORER_ATTACH_ALLOWED", f'["{allowed}:3306"]')
-    err = io.StringIO()
-    with nullcontext() if said is None else pytest.raises(StackUnavailable, match=said):
-        await attach.ask_for_the_name(Call(flags(config=None, stack=None), Output(err=err)), "db:3306")
-    assert asked == ([] if answer is None else ["Type db:3306 to go on:"])
-    assert ("db:3306 is not among `attach_allowed`" in err.getvalue()) is (answer is not None)
+async def test_a_server_is_changed_after_its_name_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for allowed, answer, said in table_of(NAMES):
+        can_ask, typed, err = answer != "nobody", AsyncMock(return_value=answer), io.StringIO()
+        monkeypatch.setattr(Output, "can_ask", can_ask)
+        monkeypatch.setattr(Output, "typed", typed)
+        monkeypatch.setenv("REPLEXPLORER_ATTACH_ALLOWED", f'["{allowed}:3306"]')
+        with pytest.raises(StackUnavailable, match=said) if said else nullcontext():
+            await attach.ask_for_the_name(Call(flags(config=None, stack=None), Output(err=err)), "db:3306")
+        assert typed.await_args_list == [call("Type db:3306 to go on:")] * can_ask
+        assert ("db:3306 is not among `attach_allowed`" in err.getvalue()) is can_ask

@@ -37,13 +37,15 @@ from tests.typed import table_of
 from tests.unit.conftest import Run
 
 LISTED = {name: how for name, how in COMMANDS.items() if how.get("listed", True)}
+FIRSTS = "up down status set load lab drill attach"
+NOUNS = "lab fault workload classroom drill role session preset scene"
 
 
 def test_help_explains_what_comes_first_and_names_the_rest(run: Run) -> None:
     code, text, _ = run("--help")
     assert code == 0
     firsts = [name for name, how in COMMANDS.items() if "first" in how]
-    assert firsts == ["up", "down", "status", "set", "load", "lab", "drill", "attach"]
+    assert firsts == FIRSTS.split()
     assert re.findall(r"^    (\w+) +[A-Z].*\.$", text, re.M) == firsts
     for group, verbs in GROUPS.items():
         [line] = re.findall(rf"^  {group}  +(.*)", text, re.M)
@@ -67,7 +69,7 @@ def test_help_all_explains_every_command_in_its_group(run: Run) -> None:
 def test_help_of_a_command_is_its_help_and_so_is_a_noun_alone(run: Run) -> None:
     for words in ("status", "lab", "lab run", "attach revert", "failover", "classroom each", "help"):
         assert run(f"help {words}") == run(f"{words} --help")
-    for noun in ("lab", "fault", "workload", "classroom", "drill", "role", "session", "preset", "scene"):
+    for noun in NOUNS.split():
         assert run(noun) == run(f"{noun} --help")
         assert run(noun).code == 0
 

@@ -29,21 +29,15 @@ KNOBS = {
 }
 
 
-def status_of(**fields: Any) -> Status:
+def status_of(**more: Any) -> Status:
     """A stack of which nothing is known but this."""
-    nothing: dict[str, Any] = {
-        "stack": "default",
-        "system": "async",
-        "state": "up",
-        "nodes": (),
+    known = {
         "protection": Protection(ProtectionState.OFF, requested=False),
-        "links": (),
-        "disks": (),
         "load": DrivenLoad(None),
-        "footprint_bytes": None,
-        "knobs": {},
+        **fields("stack='default' system='async' state='up' nodes=() links=() disks=()"),
+        **fields("footprint_bytes=None knobs={}"),
     }
-    return Status(**nothing | fields)
+    return Status(**known | more)
 
 
 def everything_down() -> Status:

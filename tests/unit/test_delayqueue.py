@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from replexplorer.core import wire
 from tests.sidecar import DIRECTORY, load
+from tests.typed import table_of
 
 queueing = load("queueing")
 
@@ -48,6 +49,31 @@ class CGroup(ctypes.Structure):
     _fields_ = [("leaves_ns", NS), ("last_due_ns", NS)]
 
 
+TYPES: dict[str, Any] = {
+    "nothing": None,
+    "bool": ctypes.c_bool,
+    "uint32": UINT32,
+    "uint64": UINT64,
+    "ns": NS,
+    "shape": ctypes.POINTER(CShape),
+    "group": CGroup,
+    "runs": ctypes.POINTER(CRun),
+}
+FUNCTIONS = """\
+held_start    nothing uint64
+held_end      nothing
+held_came     bool    uint32 uint32 ns
+held_reshape  nothing shape ns
+held_next     group
+held_release  uint32  ns runs uint32
+errors_add    nothing ns
+errors_turn   nothing ns
+errors_p99_ns ns
+errors_total  uint64
+"""
+"""What each answers and takes, behind the memory that it works on."""
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     target = tmp_path_factory.mktemp("delayqueue") / "delayqueue.so"
@@ -57,20 +83,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     )
     subprocess.run([str(COMPILER), *flags.split(), "-o", target, SOURCE, "-lm"], check=True)
     found = ctypes.CDLL(str(target))
-    for name, answer, *arguments in (
-        ("held_start", None, UINT64),
-        ("held_end", None),
-        ("held_came", ctypes.c_bool, UINT32, UINT32, NS),
-        ("held_reshape", None, ctypes.POINTER(CShape), NS),
-        ("held_next", CGroup),
-        ("held_release", UINT32, NS, ctypes.POINTER(CRun), UINT32),
-        ("errors_add", None, NS),
-        ("errors_turn", None, NS),
-        ("errors_p99_ns", NS),
-        ("errors_total", UINT64),
-    ):
+    for name, answer, *arguments in table_of(FUNCTIONS, None):
         function = getattr(found, name)
-        function.restype, function.argtypes = answer, [ctypes.c_void_p, *arguments]
+        function.restype = TYPES[answer]
+        function.argtypes = [ctypes.c_void_p, *(TYPES[each] for each in arguments)]
     return found
 
 

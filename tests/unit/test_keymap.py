@@ -39,18 +39,27 @@ def parse(tmp_path: Path) -> Parse:
     return parsed
 
 
-MISTAKES = [
-    '"knob.undoo" = "z"', '"knob.undo" = 3', '"knob.undo" = ""', '"knob.undo" = "x"',
-    '"knob.undo" = "z"\n"load.toggle" = "z"', '"knob.undo" = "ctrl+"', '"knob.undo" = "entr"',
-    'load.toggle = "F5, ?x"', '"knob.undo" = "ctrl+F36"', '"knob.undo" = "page_up"', '"knob.undo" = "5"',
-    '"knob.undo" = "z,ctrl+c"', "[kays]",
-]  # fmt: skip
+MISTAKES = """\
+"knob.undoo" = "z"
+"knob.undo" = 3
+"knob.undo" = ""
+"knob.undo" = "x"
+"knob.undo" = "z"; "load.toggle" = "z"
+"knob.undo" = "ctrl+"
+"knob.undo" = "entr"
+load.toggle = "F5, ?x"
+"knob.undo" = "ctrl+F36"
+"knob.undo" = "page_up"
+"knob.undo" = "5"
+"knob.undo" = "z,ctrl+c"
+[kays]
+"""
 
 
 def test_each_problem_names_file_and_key(parse: Parse, snapshot: object) -> None:
     told = {}
-    for text in MISTAKES:
-        keys, told[text] = parse(f"[keys]\n{text}")
+    for line in MISTAKES.splitlines():
+        keys, told[line] = parse("[keys]\n" + line.replace("; ", "\n"))
         assert len(set(keys.values())) == len(keys)
     assert (told, parse("keys = 3")) == snapshot
 

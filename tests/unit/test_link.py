@@ -34,7 +34,7 @@ from replexplorer.core.link import (
 from replexplorer.core.topology import SOURCE, Roster, ends_of
 from replexplorer.core.wire import LinkState, Shape
 from tests.known import known
-from tests.typed import fields, table_of, typed
+from tests.typed import fields, table_of, typed, values_of
 
 
 def side(
@@ -79,10 +79,18 @@ def test_a_round_trip_is_split(snapshot: object) -> None:
     assert told == snapshot
 
 
+CUT = """\
+"none" False False
+"both" True  True
+"ack"  False True
+"dump" True  False
+"""
+"""Whether what goes to the replica is cut, and what goes to the primary."""
+
+
 def test_a_partition_cuts_the_direction_that_it_names() -> None:
     """Netem cuts where a packet is sent, NFQUEUE where it is received."""
-    cut = {"none": (False, False), "both": (True, True), "ack": (False, True), "dump": (True, False)}
-    for partition, (to_replica, to_primary) in cut.items():
+    for partition, to_replica, to_primary in values_of(CUT):
         settings = LinkSettings(partition=partition)
         sent = carried_out(settings, side(holds="sent"), side(holds="sent"))
         assert [each.shape.cut for each in sent] == [to_replica, to_primary]
@@ -160,15 +168,10 @@ def test_easier_takes_what_falls_and_nothing_that_rises(now: LinkSettings, targe
         assert between.partition == "none"
 
 
-def test_a_rule_that_is_gone_is_told_as_what_is_in_force() -> None:
+def test_a_rule_that_is_gone_is_told_as_what_is_in_force(snapshot: object) -> None:
     settings = LinkSettings(85, delay_to_replica_ms=20, jitter_ms=3, loss_percent=2, bandwidth_bps=10**6)
-    force, as_asked = installed(settings, side(), side())
-    assert not as_asked
-    assert force == LinkSettings(delay_to_replica_ms=0.0)
-    leftover, _ = installed(LinkSettings(), side(shape=Shape(42, cut=True)), side())
-    assert leftover.rtt_ms == pytest.approx(42.1)
-    assert leftover.partition == "dump"
-    assert leftover.delay_to_replica_ms is None
+    leftover = installed(LinkSettings(), side(shape=Shape(42, cut=True)), side())
+    assert [installed(settings, side(), side()), leftover] == snapshot
 
 
 def test_the_primarys_base_counts_first_then_the_replicas() -> None:

@@ -54,10 +54,10 @@ def measured(source: random.Random, seconds: int, a_second: int, phi: float) -> 
         total.add(second)
     ranks = Ranks.of(total)
     spreads = spreads_of(stretches, ranks, total.mean_ms).shares
-    found: dict[int, Percentile | None] = {}
-    for percent, spread in zip(PERCENTS, spreads, strict=True):
-        found[percent] = None if isinstance(spread, Lack) else Percentile(percent / 100, ranks, spread)
-    return found
+    return {
+        percent: None if isinstance(spread, Lack) else Percentile(percent / 100, ranks, spread)
+        for percent, spread in zip(PERCENTS, spreads, strict=True)
+    }
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.6])

@@ -8,7 +8,7 @@ from replexplorer.core.server.comeback import Outage, outage_words
 from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange
 from tests.known import known
 from tests.typed import fields
-from tests.unit.test_epochs import closed, noisy, play
+from tests.unit.test_epochs import change, closed, noisy, play
 
 BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.PROTECTED
 
@@ -95,11 +95,9 @@ def test_what_came_first_is_told_first() -> None:
 
 def test_the_epoch_after_a_clean_one_is_compared_again() -> None:
     epochs = cable_out_and_in()
-    epochs.begin(3, 71.0, "rtt 20 → 85 ms")
-    epochs.effective(3, 71.0)
+    change(epochs, 3, 71.0)
     play(epochs, 71.0, closed(noisy(60, 10, 4)))
-    epochs.begin(4, 102.0, "rtt 85 → 20 ms")
-    epochs.effective(4, 102.0)
+    change(epochs, 4, 102.0)
     play(epochs, 102.0, closed(noisy(60, 30, 5)))
     *_, after_outage, sound = epochs.rows()
     assert after_outage.verdict == "outage"
@@ -110,8 +108,7 @@ def test_the_epoch_after_a_clean_one_is_compared_again() -> None:
 def test_a_restart_within_an_epoch_claims_nothing() -> None:
     epochs = Epochs(0.0)
     play(epochs, 0.0, closed(noisy(60, 30, 1)))
-    epochs.begin(1, 30.0, "x")
-    epochs.effective(1, 30.0)
+    change(epochs, 1, 30.0)
     epochs.restarted(35.0, "db2")
     epochs.restarted(36.0, "db2")
     play(epochs, 30.0, closed(noisy(60, 90, 1)))

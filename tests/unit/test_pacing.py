@@ -143,6 +143,7 @@ def test_the_same_pace_again_changes_nothing() -> None:
 
 
 def test_a_pace_is_shared_out_with_its_backlog() -> None:
+    assert backlog_bound(100.1) == 1001, "ten seconds, rounded up"
     assert Pace.open(400, EVEN, 0.25) == Pace(100, EVEN, 1000)
     assert Pace.open(50, POISSON, 0.1) == Pace(5, POISSON, 100)
 

@@ -18,6 +18,7 @@ from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.server.truth import Lag
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import load_calibration, shipped_calibration
+from tests.typed import table_of
 from tests.unit.conftest import Run
 
 
@@ -88,8 +89,8 @@ def test_where_nobody_acknowledges_no_tps_is_predicted(run: Run, snapshot: objec
     told = {}
     for words in UNACKNOWLEDGED.splitlines():
         document = answer(run, f"rtt=85ms semi_sync=on {words}")
-        names = ("tps", "latency_ms", "terms", "ceiling_tps", "limit", "settings", "warnings")
-        told[words] = {name: document[name] for name in names}
+        names = "tps latency_ms terms ceiling_tps limit settings warnings"
+        told[words] = {name: document[name] for name in names.split()}
         assert run(f"predict semi_sync=on {words}").out.startswith("no commit is acknowledged: ")
         assert answer(run, words)["tps"] > 0, "nobody waits without semi-sync"
         assert answer(run, f"semi_sync=on workload=point_select {words}")["tps"] > 0
@@ -135,8 +136,7 @@ innodb_flush_log_at_trx_commit=0 innodb_flush_log_at_timeout=10   | 5 5
 
 
 def test_what_settings_risk_follows_from_the_tps(run: Run) -> None:
-    for line in SECONDS_AT_RISK.splitlines():
-        knobs, risks = line.split("|")
+    for knobs, risks in table_of(SECONDS_AT_RISK):
         document = answer(run, knobs)
         found, tps = document["exposure"], document["tps"]
         for kind, seconds in zip(("process_dies", "power_cut"), map(float, risks.split()), strict=True):

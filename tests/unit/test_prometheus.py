@@ -33,7 +33,7 @@ STATUS = status_of(
         NodeView("db3", "down", reachable=False, diverged="lacks a transaction of its own"),
     ),
     protection=Protection(
-        ProtectionState.DEGRADED, requested=True, replicas_acking=0, replicas_required=1, fallbacks=2
+        ProtectionState.DEGRADED, **fields("requested=True replicas_acking=0 replicas_required=1 fallbacks=2")
     ),
     links=(LinkView("db2", settings=LinkSettings(85.0), rtt_measured_ms=85.432, source="db1"),),
     disks=(DiskView("db1", delay_ms=0.0, measured_ms=0.25),),

@@ -137,7 +137,7 @@ def told(*looks: NodeView) -> dict[int, tuple[Severity, str]]:
 
 
 def test_threads_are_told_of_when_two_looks_agree(snapshot: object) -> None:
-    for_a_moment = ("on", "off", "connecting", "on", "connecting", "on", "on")
+    for_a_moment = ["on", "off", "connecting", "on", "connecting", "on", "on"]
     looks = (
         (FINE, FINE, STOPPED, STOPPED, STOPPED, FINE, FINE),
         map(node, for_a_moment),

@@ -83,24 +83,24 @@ def test_a_scene_from_before_nodes_had_numbers_is_applied(tmp_path: Path) -> Non
     assert desired_of([parse_assignment(text, roster) for text in scene.assignments()]) == typed(now)
 
 
-MISTAKES = [
-    "[knobs]\nsync_binlgo = 1\n",
-    "[knobs]\nsemi_sync_timeout = 0\n",
-    '[knobs]\nrtt = "85%"\n',
-    "[knobs]\nrtt = [1]\n",
-    "[knobs]\nsemi_sync.on = true\n",
-    "[knobs]\n",
-    "title = 5\n[knobs]\nrtt = 1\n",
-    "[knob]\nrtt = 1\n",
-    "rtt =",
-]
+MISTAKES = """\
+[knobs]; sync_binlgo = 1
+[knobs]; semi_sync_timeout = 0
+[knobs]; rtt = "85%"
+[knobs]; rtt = [1]
+[knobs]; semi_sync.on = true
+[knobs]
+title = 5; [knobs]; rtt = 1
+[knob]; rtt = 1
+rtt =
+"""
 
 
 def test_a_wrong_scene_is_one_line_with_file_and_key(tmp_path: Path, snapshot: object) -> None:
     told = {}
-    for each in MISTAKES:
-        (tmp_path / "wrong.toml").write_text(each)
-        told[each] = refused(find_scene, "wrong").replace(str(tmp_path), "HERE")
+    for line in MISTAKES.splitlines():
+        (tmp_path / "wrong.toml").write_text(line.replace("; ", "\n"))
+        told[line] = refused(find_scene, "wrong").replace(str(tmp_path), "HERE")
     assert told == snapshot
 
 

@@ -40,16 +40,16 @@ class Client:
         return {"Id": how["name"]}
 
 
-@pytest.mark.parametrize("node", ["db1", "db3"])
 def test_a_node_is_a_sidecar_and_a_server_with_the_least_privileges_and_the_limits(
-    node: str, snapshot: object
+    snapshot: object,
 ) -> None:
-    client = Client()
-    steps = Steps(client, Inventory(()), LIMITED, {})
-    made = steps.server(node, steps.sidecar(node))
-    assert made == Made(f"replexplorer-mine-{node}", "created")
-    assert {each["labels"].pop(VERSION) for each in client.made} == {__version__}
-    assert client.made == snapshot
+    for node in ("db1", "db3"):
+        client = Client()
+        steps = Steps(client, Inventory(()), LIMITED, {})
+        made = steps.server(node, steps.sidecar(node))
+        assert made == Made(f"replexplorer-mine-{node}", "created")
+        assert {each["labels"].pop(VERSION) for each in client.made} == {__version__}
+        assert client.made == snapshot
 
 
 def test_limits_stand_in_the_network_s_labels() -> None:

@@ -9,7 +9,6 @@ from replexplorer.core.server.node_view import Conflicts, Membership, conflicts_
 from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
 from replexplorer.core.topology import (
     Belonging,
-    Role,
     Roster,
     Standing,
     in_order,
@@ -53,16 +52,20 @@ def test_the_source_is_seen_and_not_named() -> None:
         assert (source_of(standings, before or None) or "") == source, case
 
 
+ROLES = """\
+db1 writes      | primary
+db2 writes      | primary
+db2 follows db1 | replica
+db2 refuses     | detached
+db1 refuses     | primary
+db1 down        | down
+"""
+"""A second one may take writes, and a fenced source refuses them."""
+
+
 def test_a_role_is_what_a_node_does() -> None:
-    roles = {
-        "db1 writes": Role.PRIMARY,
-        "db2 writes": Role.PRIMARY,  # a second one that takes writes
-        "db2 follows db1": Role.REPLICA,
-        "db2 refuses": Role.DETACHED,
-        "db1 refuses": Role.PRIMARY,  # a fenced source
-        "db1 down": Role.DOWN,
-    }
-    assert {text: role_of(standing(text), "db1") for text in roles} == roles
+    for text, role in table_of(ROLES):
+        assert role_of(standing(text), "db1") == role, text
 
 
 ALIASES = """\

@@ -149,9 +149,7 @@ def test_lag_of_a_measurement_is_of_the_replica_that_fell_back_farthest() -> Non
     ):
         db2 = ReplicaTruth("db2", db2_ms, applied_tps=applied_tps, drain_s=drain_s)
         seen.add((db2, ReplicaTruth("db3", db3_ms), ReplicaTruth("db4")))
-    assert seen.lag == Lag(9.0, 4.0, "draining", "db2", applied_tps=200.0), (
-        "of the looks at which it was late"
-    )
+    assert seen.lag == Lag(9.0, 4.0, "draining", "db2", 200.0), "of the looks at which it was late"
 
 
 SHIPPED = """\

@@ -351,8 +351,8 @@ class Model:
 
 
 VERBS = (
-    *("append", "pwrite", "onlypwrite", "seekwrite", "onlyseekwrite", "vector", "vector2", "directpwrite"),
-    *("aio", "resize", "empty", "room", "posixroom", "hole", "sync", "sync", "dupsync", "dupsync"),
+    "append pwrite onlypwrite seekwrite onlyseekwrite vector vector2 directpwrite aio resize empty room"
+    " posixroom hole sync sync dupsync dupsync"
 )
 
 
@@ -364,7 +364,7 @@ def test_ten_cuts_after_random_work_leave_what_the_last_fsyncs_made_durable(one:
     models = {name: Model() for name in names}
     for _ in range(10):
         for _ in range(rng.randint(1, 40)):
-            verb, name = rng.choice(VERBS), rng.choice(names)
+            verb, name = rng.choice(VERBS.split()), rng.choice(names)
             at, length = rng.randint(0, 40_000), rng.randint(1, 50_000)
             if verb in ("directpwrite", "aio"):
                 at, length = at // 4096 * 4096, (length // 4096 + 1) * 4096

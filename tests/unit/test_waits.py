@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 from replexplorer.core.dialect.waits import MYSQL_ROW_LOCKS, MYSQL_SESSIONS, STATEMENT_TOTALS
@@ -78,17 +79,16 @@ def test_many_clients_in_one_state_are_one_row_and_idle_ones_the_last(snapshot: 
     assert grouped(commits, after_sync=False)[0].wait is Wait.COMMIT
 
 
+EDGE = LockWait("row", 1, 2, "shop.t", "PRIMARY", "7", "X", 4.0)
+
+
 def test_who_holds_a_lock_is_the_one_that_waits_for_none(snapshot: object) -> None:
     sessions = [
         session(1, "updating", 7.0, transaction="LOCK WAIT"),
         session(2, "updating", 5.0, transaction="LOCK WAIT"),
         session(3, "", 90.0, command="Sleep", transaction="RUNNING"),
     ]
-    edges = [
-        LockWait("row", 1, 2, "shop.t", "PRIMARY", "7", "X", 4.0),
-        LockWait("row", 1, 3, "shop.t", "PRIMARY", "7", "X", 4.0),
-        LockWait("metadata", 2, None, None),
-    ]
+    edges = [EDGE, replace(EDGE, blocker=3), LockWait("metadata", 2, None, None)]
     assert lock_waits(edges, sessions) == snapshot
 
 
@@ -124,7 +124,7 @@ def test_what_is_not_recorded_is_said(snapshot: object) -> None:
 
 def test_the_pages_have_a_part_for_each_thing_that_is_known(snapshot: object) -> None:
     sessions = [session(1, "updating", 7.0, transaction="LOCK WAIT"), session(2, "", None, command="Sleep")]
-    edges = [LockWait("row", 1, 2, "shop.t", "PRIMARY", "7", "X", 4.0), LockWait("row", 1, 3, "shop.t")]
+    edges = [EDGE, LockWait("row", 1, 3, "shop.t")]
     found = ServerWaits(
         node="db1", sessions=2, groups=grouped(sessions, after_sync=False), locks=lock_waits(edges, sessions),
         statements=None, over_s=None, unseen=("statements: off",),
