@@ -22,3 +22,13 @@ def fields(text: str) -> dict[str, Any]:
     """`clients=9 oldest_s=None`: values by the names of fields; other words are left out."""
     pairs = (each.partition("=") for each in text.split() if "=" in each)
     return {name: literal_eval(value) for name, _, value in pairs}
+
+
+def table_of(text: str, between: str | None = "|") -> list[list[str]]:
+    """The cells of each line, without the blanks around them; between None: words."""
+    return [[cell.strip() for cell in line.split(between)] for line in text.splitlines()]
+
+
+def values_of(text: str) -> list[list[Any]]:
+    """The values of each line, as Python writes them, with no blank in any."""
+    return [[literal_eval(word) for word in line.split()] for line in text.splitlines()]

@@ -1,14 +1,16 @@
-"""What tests of the command line share."""
+"""What tests of the command line and of files share."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from replexplorer.cli import main
+from tests.known import refused
 
 
 class Printed(NamedTuple):
@@ -29,3 +31,15 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return Printed(main(shlex.split(words)), *capsys.readouterr())
 
     return ran
+
+
+def told_of_mistakes(mistakes: str, file: Path, read: Callable[[Path], object]) -> dict[str, str]:
+    """`what stands in the file -> what instead`, a mistake a line, `; ` for the end of a line: what is told
+    of each."""
+    right, told = file.read_text(), {}
+    for line in mistakes.splitlines():
+        old, new = (side.strip().replace("; ", "\n") for side in line.split("->"))
+        assert old in right
+        file.write_text(right.replace(old, new, 1))
+        told[line] = refused(read, file).replace(str(file.parent), "HERE")
+    return told

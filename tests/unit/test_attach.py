@@ -9,7 +9,7 @@ from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock, call
 
 import pytest
 from hypothesis import given
@@ -47,6 +47,7 @@ from replexplorer.formats.server_url import (
 )
 from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, MYSQL_9, MYSQL_57
 from tests.known import refused
+from tests.typed import table_of
 
 # -- statements
 
@@ -152,7 +153,7 @@ def test_a_value_is_written_as_it_was_read() -> None:
 # -- what is to be undone
 
 
-def test_a_journal_goes_back_to_the_first_value_unless_somebody_else_set_another() -> None:
+def test_a_journal_goes_back_to_the_first_value_unless_somebody_else_set_another(snapshot: object) -> None:
     entries = [
         {"kind": "attach", "pid": 1},
         before_set("a", "x", "1", "2"),
@@ -161,9 +162,8 @@ def test_a_journal_goes_back_to_the_first_value_unless_somebody_else_set_another
         before_set("a", "x", "2", "3"),
     ]
     newest, older = outstanding(entries)
-    assert (newest.node, newest.before, newest.asked, older.node) == ("a", "1", "3", "b")
-    fates = {"3": Fate.RESTORED, "1": Fate.AS_BEFORE, "9": Fate.LEFT}
-    assert {now: fate_of(newest, now) for now in fates} == fates
+    assert (newest, older) == snapshot
+    assert [fate_of(newest, now) for now in "319"] == [Fate.RESTORED, Fate.AS_BEFORE, Fate.LEFT]
     assert outstanding([*entries, after_set("a", "x", "1")]) == (older,)
 
 
@@ -206,8 +206,7 @@ def test_an_entry_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monk
     journal = ChangeJournal.open(file_of(tmp_path, "a"))
     journal.append({"kind": "attach"})
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
-    with pytest.raises(UsageError, match="no space left"):
-        journal.append(before_set("a", "x", "1", "2"))
+    assert "no space left" in refused(journal.append, before_set("a", "x", "1", "2"))
     monkeypatch.undo()
     journal.append(before_set("a", "y", "1", "2"))
     journal.close()
@@ -216,12 +215,12 @@ def test_an_entry_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monk
     again.close()
 
 
-@pytest.mark.parametrize("content", ["{}", "[1]", "x", '[{"kind": "set"}]'])
-def test_a_broken_journal_is_named(tmp_path: Path, content: str) -> None:
+def test_a_broken_journal_is_named(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    file.write_text(content)
-    with pytest.raises(UsageError, match=r"a\.json is broken: look at it"):
-        assert ChangeJournal.open(file).outstanding
+    for content in ("{}", "[1]", "x", '[{"kind": "set"}]'):
+        file.write_text(content)
+        with pytest.raises(UsageError, match=r"a\.json is broken: look at it"):
+            assert ChangeJournal.open(file).outstanding
 
 
 # -- addresses, option files, passwords
@@ -261,15 +260,13 @@ def test_servers_are_called_by_their_host_and_by_the_port_where_that_is_not_enou
     assert [ServerUrl(host).is_loopback for host in hosts] == [True, True, False]
 
 
-def test_option_files_are_read_as_the_clients_read_them(tmp_path: Path) -> None:
+def test_option_files_are_read_as_the_clients_read_them(tmp_path: Path, snapshot: object) -> None:
     (tmp_path / ".my.cnf").write_text(
         '# mine\n[mysqld]\nport=1\n[client]\nuser = dba\npassword = "a#b\\"c" # quoted\nport=3307\n'
         "quick\n!includedir more.d\n[client]\nport = 3308\nssl_ca = /ca.pem # ours\n"
     )
-    options = read_option_files(standard_files({"HOME": str(tmp_path)}))
-    assert options == {"user": "dba", "password": 'a#b"c', "port": "3308", "ssl-ca": "/ca.pem"}
-    with pytest.raises(UsageError, match="no such option file"):
-        read_option_files([tmp_path / "none.cnf"])
+    assert read_option_files(standard_files({"HOME": str(tmp_path)})) == snapshot
+    assert "no such option file" in refused(read_option_files, [tmp_path / "none.cnf"])
 
 
 def flags(**more: object) -> Namespace:
@@ -277,45 +274,49 @@ def flags(**more: object) -> Namespace:
     return Namespace(**wanted | more)
 
 
-def test_where_a_login_comes_from(tmp_path: Path) -> None:
-    quiet = Output(err=io.StringIO())
-    home = {"HOME": str(tmp_path)}
-    with pytest.raises(UsageError, match="no server is named"):
-        known_login(flags(), quiet, home)
-    known = known_login(flags(url="c@db:2"), quiet, home | {"MYSQL_PWD": "p"})
-    assert (known.source.place, known.login.user, known.login.password) == ("db:2", "c", "p")
-    assert [known.login.mode_at(host) for host in ("127.0.0.1", "db")] == ["PREFERRED", "VERIFY_IDENTITY"]
-    (tmp_path / "f.cnf").write_text("[client]\nhost=h\nuser=u\npassword=q\nssl-mode=required\n")
-    named = flags(defaults_file=str(tmp_path / "f.cnf"))
-    known = known_login(named, quiet, home | {"MYSQL_PWD": "p"})
-    assert (known.source.place, known.login.user, known.login.password) == ("h:3306", "u", "q")
-    assert known.login.mode_at("127.0.0.1") == "REQUIRED"
-    (tmp_path / "f.cnf").write_text("[client]\nhost=h\nssl-mode=perhaps\n")
-    with pytest.raises(UsageError, match="ssl-mode=PERHAPS in the option file"):
-        known_login(named, quiet, home)
+def test_where_a_login_comes_from(tmp_path: Path, snapshot: object) -> None:
+    quiet, home, file = Output(err=io.StringIO()), {"HOME": str(tmp_path)}, tmp_path / "f.cnf"
+    assert "no server is named" in refused(known_login, flags(), quiet, home)
+    told = []
+    file.write_text("[client]\nhost=h\nuser=u\npassword=q\nssl-mode=required\n")
+    for named in (flags(url="c@db:2"), flags(defaults_file=str(file))):
+        known = known_login(named, quiet, home | {"MYSQL_PWD": "p"})
+        modes = [known.login.mode_at(host) for host in ("127.0.0.1", "db")]
+        told.append((known.source.place, known.login.user, known.login.password, modes))
+    assert told == snapshot
+    file.write_text("[client]\nhost=h\nssl-mode=perhaps\n")
+    assert "ssl-mode=PERHAPS in the option file" in refused(known_login, named, quiet, home)
 
 
 # -- finding
 
 
+THERE = """\
+db1      | 1 |          |
+db2      | 2 | 10.0.0.1 | 1
+10.0.0.2 | 2 | 10.0.0.1 | 1
+db4      | 4 | db1      | 0
+10.0.0.1 | 1 |          |
+db3      | 3 | db2      | 2
+db9      | 9 |          |
+"""
+"""Hosts, the server's id at each, and which source it follows, with that one's id."""
+
+
 async def test_replicas_are_found_once_each_and_only_those_of_this_source(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, snapshot: object
 ) -> None:
-    servers: dict[str, tuple[int, tuple[str, int] | None]] = {
-        "db1": (1, None), "db2": (2, ("10.0.0.1", 1)), "10.0.0.2": (2, ("10.0.0.1", 1)),
-        "db4": (4, ("db1", 0)),
-        "10.0.0.1": (1, None), "db3": (3, ("db2", 2)), "db9": (9, None),
-    }  # fmt: skip
+    servers = {host: row for host, *row in table_of(THERE)}
 
     class Told:
         def __init__(self, url: ServerUrl, name: str, _login: Login) -> None:
             self.node, self.host = name, url.host
 
         async def query(self, statement: str, _args: object = (), **_: object) -> list[dict[str, object]]:
-            server_id, followed = servers[self.host]
-            follows = followed and {"Source_Host": followed[0], "Source_Server_Id": followed[1]}
+            server_id, source, source_id = servers[self.host]
+            follows = source and {"Source_Host": source, "Source_Server_Id": int(source_id)}
             return {
-                WHO.statement: [{"server_id": server_id, "hostname": f"box{server_id}"}],
+                WHO.statement: [{"server_id": int(server_id), "hostname": f"box{server_id}"}],
                 REGISTERED.statement: [{"Host": host, "Port": 3306} for host in servers if host != "db1"],
                 FOLLOWED.statement: [follows] if follows else [],
             }.get(statement, [])
@@ -324,14 +325,11 @@ async def test_replicas_are_found_once_each_and_only_those_of_this_source(
             pass
 
     monkeypatch.setattr(provider, "connection_to", Told)
-    found = provider.AttachedProvider(ServerUrl("db1"), [], Login("u", "p"), writes=False)
-    nodes = await found.nodes()
-    assert [node.name for node in nodes] == ["db1", "db2", "db4"]
-    assert [node.also for node in nodes] == [{"10.0.0.1"}, set(), set()]
-    assert found.warnings == []
-    named = provider.AttachedProvider(ServerUrl("db1"), [ServerUrl("db3")], Login("u", "p"), writes=True)
-    assert [node.name for node in await named.nodes()] == ["db1", "db3"]
-    assert named.warnings == ["db3:3306 does not follow db1:3306"]
+    source, login = ServerUrl("db1"), Login("u", "p")
+    found = provider.AttachedProvider(source, [], login, writes=False)
+    named = provider.AttachedProvider(source, [ServerUrl("db3")], login, writes=True)
+    told = [({node.name: node.also for node in await each.nodes()}, each.warnings) for each in (found, named)]
+    assert told == snapshot
 
 
 PRINTS = """\
@@ -377,30 +375,23 @@ def test_all_that_a_look_asks_is_a_read(variables: dict[str, str]) -> None:
     assert all(setting_of(statement) is not None for statement in dialect.register)
 
 
-@pytest.mark.parametrize(
-    ("allowed", "answer", "said"),
-    [
-        ("other", "db:3306", None),
-        ("other", "yes", "that is not its name: nothing was changed"),
-        ("other", "", "that is not its name: nothing was changed"),
-        ("other", None, "has to be typed: attach_allowed = "),  # nobody can be asked
-        ("db", None, None),
-    ],
-)
-async def test_a_server_is_changed_after_its_name_was_typed(
-    allowed: str, answer: str | None, said: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
+NAMES = """\
+other | db:3306 |
+other | yes     | that is not its name: nothing was changed
+other |         | that is not its name: nothing was changed
+other | nobody  | has to be typed: attach_allowed =
+db    | nobody  |
+"""
+"""Which server may be changed, what is typed, if anybody can be asked, and what is said."""
 
-    async def typed(_: Output, question: str) -> str:
-        asked.append(question)
-        return str(answer)
 
-    monkeypatch.setattr(Output, "can_ask", answer is not None)
-    monkeypatch.setattr(Output, "typed", typed)
-    monkeypatch.setenv("REPLEXPLORER_ATTACH_ALLOWED", f'["{allowed}:3306"]')
-    err = io.StringIO()
-    with nullcontext() if said is None else pytest.raises(StackUnavailable, match=said):
-        await attach.ask_for_the_name(Call(flags(config=None, stack=None), Output(err=err)), "db:3306")
-    assert asked == ([] if answer is None else ["Type db:3306 to go on:"])
-    assert ("db:3306 is not among `attach_allowed`" in err.getvalue()) is (answer is not None)
+async def test_a_server_is_changed_after_its_name_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for allowed, answer, said in table_of(NAMES):
+        can_ask, typed, err = answer != "nobody", AsyncMock(return_value=answer), io.StringIO()
+        monkeypatch.setattr(Output, "can_ask", can_ask)
+        monkeypatch.setattr(Output, "typed", typed)
+        monkeypatch.setenv("REPLEXPLORER_ATTACH_ALLOWED", f'["{allowed}:3306"]')
+        with pytest.raises(StackUnavailable, match=said) if said else nullcontext():
+            await attach.ask_for_the_name(Call(flags(config=None, stack=None), Output(err=err)), "db:3306")
+        assert typed.await_args_list == [call("Type db:3306 to go on:")] * can_ask
+        assert ("db:3306 is not among `attach_allowed`" in err.getvalue()) is can_ask

@@ -15,26 +15,36 @@ from replexplorer.core.model.ceiling import (
     local_cost_ms,
 )
 from replexplorer.core.stats.histogram import Histogram
+from tests.typed import values_of
 
-BOUNDS: list[tuple[int, float | None, float | None]] = [
-    (1, 85.0, None), (48, 85.4, 3.0), (32, 0.0, 2.0), (0, 85.0, 1.0), (8, None, 1.0), (8, 0.0, 0.0),
-]  # fmt: skip
+BOUNDS = """\
+1 85.0 None
+48 85.4 3.0
+32 0.0 2.0
+0 85.0 1.0
+8 None 1.0
+8 0.0 0.0
+"""
 """Clients, their round trip and the local cost in ms."""
 
 
 def test_bound(snapshot: object) -> None:
-    assert [(each, bound(*each)) for each in BOUNDS] == snapshot
+    assert [(each, bound(*each)) for each in values_of(BOUNDS)] == snapshot
+
+
+WAITS = """\
+(85.0,5.0)  1 5.0
+(85.0,5.0)  2 85.0
+(85.0,None) 1 85.0
+(85.0,None) 2 None
+()          1 None
+"""
+"""Round trips of replicas in ms, how many must acknowledge, and how long a commit waits for them."""
 
 
 def test_a_commit_waits_for_the_fastest_that_suffice() -> None:
-    waits_ms: dict[tuple[tuple[float | None, ...], int], float | None] = {
-        ((85.0, 5.0), 1): 5.0,
-        ((85.0, 5.0), 2): 85.0,
-        ((85.0, None), 1): 85.0,
-        ((85.0, None), 2): None,
-        ((), 1): None,
-    }
-    assert {each: acknowledging_rtt_ms(*each) for each in waits_ms} == waits_ms
+    for rtts_ms, required, waits_ms in values_of(WAITS):
+        assert acknowledging_rtt_ms(rtts_ms, required) == waits_ms, (rtts_ms, required)
 
 
 FAR = Ceiling(88.5, 8, 87.4, 3.0)
@@ -45,18 +55,24 @@ def readings(mean_tps: float, noise: float, count: int = 60, seed: int = 3) -> l
     return [mean_tps * source.gauss(1, noise) for _ in range(count)]
 
 
+BEATEN = """\
+far  86.0   0.02 no
+far  89.0   0.02 no, within what the probe may be off
+far  95.0   0.02 yes
+far  95.0   0.30 no, the readings scatter by more
+near 1100.0 0.02 no, half a millisecond is much of a short trip
+near 1500.0 0.02 yes
+"""
+"""The link, TPS, how they scatter, and whether the ceiling is beaten."""
+
+
 def test_the_ceiling_is_beaten_by_more_than_the_measurements_err() -> None:
-    near = Ceiling(800.0, 1, 0.75, 0.5)
-    for ceiling, mean_tps, noise, is_beaten in (
-        (FAR, 86.0, 0.02, False),
-        (FAR, 89.0, 0.02, False),  # within what the probe may be off
-        (FAR, 95.0, 0.02, True),
-        (FAR, 95.0, 0.30, False),  # the readings scatter by more
-        (near, 1100.0, 0.02, False),  # half a millisecond is much of a short trip
-        (near, 1500.0, 0.02, True),
-    ):
-        found = beaten(ceiling, readings(mean_tps, noise), each_s=0.5)
-        assert found == (pytest.approx(mean_tps, rel=0.02) if is_beaten else None)
+    ceilings = {"far": FAR, "near": Ceiling(800.0, 1, 0.75, 0.5)}
+    for line in BEATEN.splitlines():
+        link, *figures, is_beaten = line.split(maxsplit=3)
+        mean_tps, noise = map(float, figures)
+        found = beaten(ceilings[link], readings(mean_tps, noise), each_s=0.5)
+        assert found == (pytest.approx(mean_tps, rel=0.02) if is_beaten == "yes" else None), line
 
 
 def test_a_probe_that_scatters_is_part_of_the_error() -> None:

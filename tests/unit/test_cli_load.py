@@ -29,6 +29,7 @@ from replexplorer.reports.load import (
     render,
 )
 from tests.fakes.load import interval_of
+from tests.typed import fields
 
 
 def interval(start_s: float, durations_us: list[int], *, length_s: float = 1.0, **counts: int) -> Interval:
@@ -44,17 +45,11 @@ def an_open_interval(start_s: float) -> Interval:
         mode="open",
         rate_asked_tps=500.0,
         response=response,
-        arrivals=20,
-        backlog=7,
-        backlog_max=9,
-        dropped=3,
-        under_way=1,
-        reads=140,
-        others=20,
-        writes=40,
-        deadlocks=2,
-        lock_timeouts=1,
         errors_by_number={"1290": 4},
+        **fields(
+            "arrivals=20 backlog=7 backlog_max=9 dropped=3 under_way=1 reads=140 others=20 writes=40"
+            " deadlocks=2 lock_timeouts=1"
+        ),
     )
 
 
@@ -109,16 +104,10 @@ def under(report: LoadReport, interrupted: str | None = None) -> LoadReport:
     return report
 
 
-def test_the_same_can_be_run_again_elsewhere() -> None:
+def test_the_same_can_be_run_again_elsewhere(snapshot: object) -> None:
     args = parse(["--stack", "mine", "load", "--duration", "30", "--warmup", "2"])
     command = command_of(args, LoadSettings(8, "insert", mode="open", rate_tps=500.0))
-    assert again(UNDER, command, varied=("clients",)) == [
-        "replexplorer up --replicas 2",
-        "replexplorer reset",
-        "replexplorer set semi_sync=on rtt@db2=85.0",
-        "replexplorer load --clients 8 --workload insert --rate 500 --arrivals poisson --table-size 10000"
-        " --duration 30 --warmup 2",
-    ]
+    assert again(UNDER, command, varied=("clients",)) == snapshot
 
 
 def reported(*intervals: Interval, settings: LoadSettings | None = None, **more: Any) -> LoadReport:

@@ -20,6 +20,7 @@ from replexplorer.core.text import table
 from replexplorer.core.topology import SOURCE, Role
 from replexplorer.engine.outcome import Changed, DrivenLoad, SetResult, Status
 from replexplorer.formats.documents import to_json
+from tests.typed import fields
 
 KNOBS = {
     name: KnobView(name, value, value, source="db1")
@@ -28,21 +29,15 @@ KNOBS = {
 }
 
 
-def status_of(**fields: Any) -> Status:
+def status_of(**more: Any) -> Status:
     """A stack of which nothing is known but this."""
-    nothing: dict[str, Any] = {
-        "stack": "default",
-        "system": "async",
-        "state": "up",
-        "nodes": (),
+    known = {
         "protection": Protection(ProtectionState.OFF, requested=False),
-        "links": (),
-        "disks": (),
         "load": DrivenLoad(None),
-        "footprint_bytes": None,
-        "knobs": {},
+        **fields("stack='default' system='async' state='up' nodes=() links=() disks=()"),
+        **fields("footprint_bytes=None knobs={}"),
     }
-    return Status(**nothing | fields)
+    return Status(**known | more)
 
 
 def everything_down() -> Status:
@@ -107,10 +102,7 @@ LINK = LinkView(
     "nfqueue",
     SHAPED,
     SHAPED.values(),
-    rtt_measured_ms=84.9,
-    rtt_base_ms=0.06,
-    probes_lost_percent=0.9,
-    dropped=0,
+    **fields("rtt_measured_ms=84.9 rtt_base_ms=0.06 probes_lost_percent=0.9 dropped=0"),
 )
 STATUSES = {
     "everything is down": everything_down(),
@@ -136,11 +128,9 @@ STATUSES = {
         ],
         protection=Protection(
             ProtectionState.PROTECTED,
-            requested=True,
-            replicas_acking=2,
-            replicas_counted=3,
-            replicas_required=1,
-            no_ack_can_come=True,
+            **fields(
+                "requested=True replicas_acking=2 replicas_counted=3 replicas_required=1 no_ack_can_come=True"
+            ),
         ),
     ),
     "a commit hangs": status_of(nodes=[PRIMARY], oldest_commit_s=36.4),

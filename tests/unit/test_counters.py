@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.server.counters import (
     BinlogLook,
-    Binlogs,
     CommitCost,
     CommitSample,
     CostSample,
@@ -30,6 +28,7 @@ from replexplorer.core.server.counters import (
 )
 from replexplorer.reports.conditions import COST_HEADINGS, cost_cells, cost_line
 from tests.known import known
+from tests.typed import fields
 
 STATUS = ServerStatus(
     uptime_s=100, binlog_cache_use=1000, yes_tx=10, no_tx=5, no_times=1, tx_waits=8, tx_wait_time_us=80_000
@@ -42,34 +41,37 @@ def after(seconds: float = 2.0, uuid: str = "a", **changes: int | None) -> Sampl
     return Sample(50.0 + seconds, status, uuid)
 
 
-def test_rates_are_differences_over_time() -> None:
-    later = after(binlog_cache_use=1500, yes_tx=30, no_tx=6, no_times=2, tx_waits=18, tx_wait_time_us=930_000)
-    found = known(rates(BEFORE, later))
-    assert (found.commits, found.acks, found.unprotected, found.tps) == (500, 20, 1, 250)
-    assert found.ack_wait_ms == pytest.approx(85.0)
+def test_rates_are_differences_over_time_and_what_is_unknown_stays_so(snapshot: object) -> None:
+    """A counter that fell is unknown, as after FLUSH STATUS."""
+    bare = Sample(0.0, ServerStatus()), Sample(1.0, ServerStatus(binlog_cache_use=5))
+    grown = "binlog_cache_use=1500 yes_tx=30 no_tx=6 no_times=2 tx_waits=18 tx_wait_time_us=930_000"
+    told = {
+        "grown": rates(BEFORE, after(**fields(grown))),
+        "flushed": rates(BEFORE, after(binlog_cache_use=1100, yes_tx=1, no_tx=0)),
+        "bare": rates(*bare),
+        "idle": rates(BEFORE, after()),
+    }
+    assert told == snapshot
+    assert [each and each.tps for each in told.values()] == [250, 50, None, 0]
 
 
-def test_what_is_unknown_stays_so_and_a_counter_that_fell_is_unknown() -> None:
-    flushed = known(rates(BEFORE, after(binlog_cache_use=1100, yes_tx=1, no_tx=0)))  # FLUSH STATUS
-    assert (flushed.commits, flushed.acks, flushed.unprotected) == (100, None, None)
-    bare = known(rates(Sample(0.0, ServerStatus()), Sample(1.0, ServerStatus(binlog_cache_use=5))))
-    assert (bare.tps, bare.acks, bare.ack_wait_ms) == (None, None, None)
-    idle = known(rates(BEFORE, after()))
-    assert (idle.tps, idle.ack_wait_ms) == (0.0, None)
+LATER = """\
+                             |
+uptime_s=101                 |
+uuid="b"                     | restarted
+uptime_s=1                   | restarted
+seconds=300.0 uptime_s=150   | restarted
+seconds=300.0 uptime_s=398   |
+uptime_s=None                |
+"""
 
 
 def test_a_restart_ends_the_comparison() -> None:
-    for later, anew in (
-        (after(), False),
-        (after(uptime_s=101), False),
-        (after(uuid="b"), True),
-        (after(uptime_s=1), True),
-        (after(seconds=300.0, uptime_s=150), True),
-        (after(seconds=300.0, uptime_s=398), False),
-        (after(uptime_s=None), False),
-    ):
-        assert restarted(BEFORE, later) is anew, later
-        assert (rates(BEFORE, later) is None) is anew
+    for line in LATER.splitlines():
+        changes, said = line.split("|")
+        later, is_another = after(**fields(changes)), "restarted" in said
+        assert restarted(BEFORE, later) is is_another, line
+        assert (rates(BEFORE, later) is None) is is_another
     assert rates(BEFORE, after(seconds=0.0)) is None
 
 
@@ -89,18 +91,14 @@ def test_no_delay_makes_a_running_server_a_restarted_one(booted_s: float, moment
 # -- what a server counts of commits, taken apart in time
 
 
-def test_growth_is_the_difference_and_an_account_begins_with_nothing() -> None:
+def test_growth_is_the_difference_and_an_account_begins_with_nothing(snapshot: object) -> None:
     before = CommitSample(1.0, {Source.ACK: Total(5, 10)})
     after = CommitSample(3.0, {Source.ACK: Total(7, 50), Source.IDLE: Total(9, 9)})
     found = known(growth(before, after))
-    assert (found.duration_s, found.totals) == (
-        2.0,
-        {Source.ACK: Total(2, 40), Source.IDLE: Total(9, 9)},
-    )
+    assert found == snapshot
     assert found.has(Source.ACK)
     assert not found.has(Source.STATEMENT)
-    assert found.total(Source.ACK).mean_ms == 20
-    assert found.total(Source.STATEMENT).mean_ms is None
+    assert [found.total(each).mean_ms for each in (Source.ACK, Source.STATEMENT)] == [20, None]
 
 
 def test_a_counter_that_fell_or_no_time_says_nothing() -> None:
@@ -112,7 +110,6 @@ def test_a_counter_that_fell_or_no_time_says_nothing() -> None:
 # -- what a commit costs: counters of two moments over the commits between them
 
 
-BINLOG = (("binlog.000001", 5_000),)
 Listed = tuple[tuple[str, int], ...] | None
 COST = CommitCost("db1", 100, {"db1": 800.4, "db2": None}, 1_200.0, 480.0, {"db2": 505.0})
 
@@ -138,11 +135,8 @@ def cost_of(
     return commit_cost(before, after, acknowledged=acknowledged)
 
 
-def test_each_counter_s_growth_is_divided_by_the_commits() -> None:
-    cost = known(cost_of(sample(100), sample(300, 70)))
-    assert (cost.source, cost.commits) == ("db1", 200)
-    assert cost.cpu_us == {"db1": pytest.approx(1_000), "db2": pytest.approx(500)}
-    assert (cost.redo_bytes, cost.binlog_bytes, cost.sent_bytes) == (1_000, 300, {"db2": 310})
+def test_each_counter_s_growth_is_divided_by_the_commits(snapshot: object) -> None:
+    assert cost_of(sample(100), sample(300, 70)) == snapshot
 
 
 def test_without_commits_of_one_server_or_beside_reads_nothing_is_known() -> None:
@@ -176,27 +170,35 @@ def test_what_is_not_counted_is_unknown_and_never_0(snapshot: object) -> None:
     assert found == snapshot
 
 
-GROWN: dict[str, tuple[Listed, Listed, int | None]] = {
-    "one file": (BINLOG, (("binlog.000001", 5_400),), 400),
-    "rotated": (BINLOG, (("binlog.000001", 9_000), ("binlog.000002", 700)), 4_700),
-    "an older one purged": ((("binlog.000000", 1), *BINLOG), (("binlog.000001", 5_400),), 400),
-    "purged": (BINLOG, (("binlog.000002", 700),), None),
-    "reset": (BINLOG, (("binlog.000001", 100),), None),
-    "unknown before": (None, BINLOG, None),
-    "none after": (BINLOG, (), None),
-}
+GROWN = """\
+one file            | 1:5000        | 1:5400       | 400
+rotated             | 1:5000        | 1:9000 2:700 | 4700
+an older one purged | 0:1 1:5000    | 1:5400       | 400
+purged              | 1:5000        | 2:700        | None
+reset               | 1:5000        | 1:100        | None
+unknown before      | ?             | 1:5000       | None
+none after          | 1:5000        |              | None
+"""
+"""Numbers and bytes of binlogs before and after, and how much they grew."""
+
+
+def listed(text: str) -> Listed:
+    """`1:5000 2:700`: binlogs and their bytes; `?`: it is not known which there are."""
+    if "?" in text:
+        return None
+    pairs = (each.split(":") for each in text.split())
+    return tuple((f"binlog.00000{number}", int(size)) for number, size in pairs)
 
 
 def test_binlogs_grow_over_rotations_and_purges() -> None:
-    for case, (before, after, grown) in GROWN.items():
-        assert binlog_growth(before, after) == grown, case
+    for line in GROWN.splitlines():
+        _, before, after, grown = line.split("|")
+        assert str(binlog_growth(listed(before), listed(after))) == grown.strip(), line
 
 
-def test_how_fast_binlogs_grow_takes_two_looks() -> None:
-    first, then = BinlogLook(1.0, BINLOG), BinlogLook(3.0, (("binlog.000001", 9_000), ("binlog.000002", 700)))
-    assert binlogs_of(None, then) == Binlogs(2, 9_700, "binlog.000002:700")
-    assert binlogs_of(first, then) == Binlogs(2, 9_700, "binlog.000002:700", 2_350.0)
-    assert binlogs_of(then, then) == binlogs_of(None, then), "no time between"
+def test_how_fast_binlogs_grow_takes_two_looks(snapshot: object) -> None:
+    first, then = BinlogLook(1.0, listed("1:5000")), BinlogLook(3.0, listed("1:9000 2:700"))
+    assert [binlogs_of(before, then) for before in (None, first, then)] == snapshot
     assert binlogs_of(first, BinlogLook(3.0, None)) is None
 
 

@@ -8,7 +8,7 @@ from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill_result import Course
 from replexplorer.core.server.protection import ProtectionState
 from tests.fakes.facade import make_tick
-from tests.typed import fields
+from tests.typed import fields, table_of
 
 
 def course(looks: str) -> Course:
@@ -23,28 +23,34 @@ def course(looks: str) -> Course:
     return found
 
 
-STALL = course(
-    "0 protected fallbacks=2 unprotected=100, 4 blocked fallbacks=2 unprotected=100,"
-    "14 degraded fallbacks=3 unprotected=100, 15 degraded fallbacks=3 unprotected=900,"
-    "18 protected fallbacks=3 unprotected=1000, 20 protected fallbacks=3 unprotected=1000"
-)
-RESET = course("0 protected fallbacks=5 unprotected=70, 1 protected fallbacks=1 unprotected=7")
-UNREAD = course("0 protected, 1 protected")
-WAITED = course("0 protected, 4 blocked oldest_wait_s=1.5, 5 blocked oldest_wait_s=2.5, 6 degraded")
-PASSAGES = {
-    "a stall": (STALL, 1.0, 20.0),
-    "what came before the measurement is not its": (STALL, 18.5, 20.5),
-    "a counter that fell has begun anew": (RESET, 0.0, 2.0),
-    "unread is unknown and not 0": (UNREAD, 0.0, 2.0),
-    "no look": (Course(), 0.0, 2.0),
-    "blocked begins with the oldest commit that waits, as its event does": (WAITED, 0.0, 8.0),
-    "or with the measurement": (WAITED, 3.0, 8.0),
+COURSES = {
+    "stall": course(
+        "0 protected fallbacks=2 unprotected=100, 4 blocked fallbacks=2 unprotected=100,"
+        "14 degraded fallbacks=3 unprotected=100, 15 degraded fallbacks=3 unprotected=900,"
+        "18 protected fallbacks=3 unprotected=1000, 20 protected fallbacks=3 unprotected=1000"
+    ),
+    "reset": course("0 protected fallbacks=5 unprotected=70, 1 protected fallbacks=1 unprotected=7"),
+    "unread": course("0 protected, 1 protected"),
+    "waited": course("0 protected, 4 blocked oldest_wait_s=1.5, 5 blocked oldest_wait_s=2.5, 6 degraded"),
+    "no look": Course(),
 }
-"""What was seen, from when, and to when."""
+PASSAGES = """\
+stall   | 1.0 20.0  |
+stall   | 18.5 20.5 | what came before the measurement is not its
+reset   | 0.0 2.0   | a counter that fell has begun anew
+unread  | 0.0 2.0   | unread is unknown and not 0
+no look | 0.0 2.0   |
+waited  | 0.0 8.0   | blocked begins with the oldest commit that waits, as its event does
+waited  | 3.0 8.0   | or with the measurement
+"""
+"""What was seen, from when to when, and what that is about."""
 
 
 def test_states_in_seconds_and_what_was_counted_meanwhile(snapshot: object) -> None:
-    assert {case: seen.between(from_s, to_s) for case, (seen, from_s, to_s) in PASSAGES.items()} == snapshot
+    told = {}
+    for seen, span, about in table_of(PASSAGES):
+        told[f"{seen} {span} {about}"] = COURSES[seen].between(*map(float, span.split()))
+    assert told == snapshot
 
 
 def test_marks_and_faults_within_it_are_kept_in_the_order_in_which_things_happened() -> None:

@@ -8,7 +8,6 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ from replexplorer.core.dialect.flavours import flavour_of
 from replexplorer.core.dialect.group import GroupMySql
 from replexplorer.core.dialect.mariadb import Galera, MariaDb, gtids_of, position_of
 from replexplorer.core.dialect.mysql import MySql
-from replexplorer.core.dialect.question import Question
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.node_view import Membership, member_news
 from replexplorer.core.topology import Belonging
@@ -32,6 +30,7 @@ from tests.fakes.servers import (
     rows,
 )
 from tests.known import known
+from tests.typed import table_of
 
 NEW = mysql_9()
 OLD = MySql.of(MYSQL_57, {})
@@ -100,9 +99,7 @@ Rpl_semi_sync_source_status ON
 Rpl_semi_sync_source_no_tx 7
 """)
 POOL = "Innodb_buffer_pool_resize_status"
-POOL_SIZE = known(NEW.unfinished("innodb_buffer_pool_size"))
-REDO_SIZE = known(NEW.unfinished("innodb_redo_log_capacity"))
-TIMED = NEW.timed.question("sandbox")
+REDO_SIZE = "Innodb_redo_log_resize_status"
 LACKS = "queued=u:4-5; missing=u:4-9; busy=1; workers=4"
 REDO = "wait/io/file/innodb/innodb_log_file"
 ACK_STAGE = "stage/semisync/Waiting for semi-sync ACK from "
@@ -167,76 +164,77 @@ def counted(
     }  # fmt: skip
 
 
-ANSWERS: list[tuple[Question[Any], Sequence[Mapping[str, Any]]]] = [
+ANSWERS: list[tuple[Any, ...]] = [
     (
         NEW.ledger_rows(7),
-        [
-            row("client=7000000002; low=5; high=9"),
-            row("client=7000000001; low=1; high=4"),
-            row("client=7000000002; low=1; high=3"),
-        ],
+        """client=7000000002; low=5; high=9
+client=7000000001; low=1; high=4
+client=7000000002; low=1; high=3""",
     ),
-    (NEW.threads, []),
-    (NEW.threads, [RUNNING]),
-    (NEW.threads, [STOPPED]),
+    (NEW.threads, "", [RUNNING], [STOPPED]),
     (OLD.threads, [in_old_words(CONNECTING)]),
-    (MARIA.executed, [row("executed=0-1-57,0-2-60,0-2-60")]),
+    (MARIA.executed, "executed=0-1-57,0-2-60,0-2-60"),
     (MARIA.purged, [row("Event_type=Gtid_list; Info=[0-1-57,\n0-2-60]")]),
     (NEW.position, [row("owned=u:5#12; executed=u:1-4,\nv:1")]),
-    (MARIA.position, [row("executed=0-1-57,")]),
-    (OLD.setting("semi_sync"), [row("value=1")]),
-    (MARIA.received, [row("Slave_received_heartbeats=2; Gtid_IO_Pos=0-1-1")]),
-    (NEW.received_gtids, [row("executed=u:1-3,\nv:1; received=u:4-5")]),
-    (NEW.received_gtids, [row("executed=u:1; received=NULL")]),
-    (MARIA.received_gtids, [row("executed=0-1-7,; received=0-1-9")]),
-    (MARIA.reached("0-1:1-5", 2.5), [row("late=-1")]),
-    (IN_CLUSTER.reached("0-1:1-57", 5.0), [row("executed=0-2-31")]),
-    (NEW.binlogs, [row("Log_name=b.1; File_size=1000; Encrypted=No")]),
-    (NEW.waits, [row("oldest_wait_s=1.25; waiting=3")]),
-    (NEW.waits, [row("oldest_wait_s=NULL; waiting=0")]),
-    (MARIA.timeouts, [row("timeouts=NULL")]),
-    (NEW.sent("h"), [row("executed=u:1; dump_thread=41; sent=99")]),
-    (MARIA.sent("h"), [row("executed=0-1-2; dump_thread=NULL; sent=NULL")]),
-    (NEW.behind(""), []),
-    (NEW.behind("u:1-9"), [row(f"{LACKS}; applying_us=NULL; waiting_us=NULL; applied_us=NULL")]),
-    (NEW.behind("u:1-9"), [row(f"{LACKS}; applying_us=3; waiting_us=8; applied_us=20")]),
-    (MARIA.behind(""), []),
+    (MARIA.position, "executed=0-1-57,"),
+    (OLD.setting("semi_sync"), "value=1"),
+    (MARIA.received, "Slave_received_heartbeats=2; Gtid_IO_Pos=0-1-1"),
+    (NEW.received_gtids, [row("executed=u:1-3,\nv:1; received=u:4-5")], "executed=u:1; received=NULL"),
+    (MARIA.received_gtids, "executed=0-1-7,; received=0-1-9"),
+    (MARIA.reached("0-1:1-5", 2.5), "late=-1"),
+    (IN_CLUSTER.reached("0-1:1-57", 5.0), "executed=0-2-31"),
+    (NEW.binlogs, "Log_name=b.1; File_size=1000; Encrypted=No"),
+    (NEW.waits, "oldest_wait_s=1.25; waiting=3", "oldest_wait_s=NULL; waiting=0"),
+    (MARIA.timeouts, "timeouts=NULL"),
+    (NEW.sent("h"), "executed=u:1; dump_thread=41; sent=99"),
+    (MARIA.sent("h"), "executed=0-1-2; dump_thread=NULL; sent=NULL"),
+    (NEW.behind(""), ""),
+    (
+        NEW.behind("u:1-9"),
+        f"{LACKS}; applying_us=NULL; waiting_us=NULL; applied_us=NULL",
+        f"{LACKS}; applying_us=3; waiting_us=8; applied_us=20",
+    ),
+    (MARIA.behind(""), ""),
     (
         MARIA.behind("0-1:1-12"),
-        [row("gtid_io_pos=0-1-9; gtid_slave_pos=0-1-7; executed=0-1-7,0-1-7; applied_us=1500")],
+        "gtid_io_pos=0-1-9; gtid_slave_pos=0-1-7; executed=0-1-7,0-1-7; applied_us=1500",
     ),
     # before 11.6, without ages
-    (known(MARIA.behind("0-1:1-12").instead), [row("Gtid_IO_Pos=0-1-9; Gtid_Slave_Pos=0-1-7")]),
-    (NEW.table_bytes("sandbox", "title"), []),
-    (NEW.table_bytes("sandbox", "title"), [row("bytes=4096")]),
-    (NEW.copying, [row("stage=FILE COPY; copied=5; estimated=9; fault=")]),
-    (NEW.copying, [row("stage=NULL; copied=0; estimated=0; fault=Donor ended")]),
-    (NEW.status, rows(COUNTERS)),
-    (OLD.status, rows(in_old_words(COUNTERS))),
-    (BARE.status, rows({"Uptime": "7"})),
-    (MARIA.status, rows({"Rpl_semi_sync_master_clients": "1"})),
+    (known(MARIA.behind("0-1:1-12").instead), "Gtid_IO_Pos=0-1-9; Gtid_Slave_Pos=0-1-7"),
+    (NEW.table_bytes("sandbox", "title"), "", "bytes=4096"),
+    (
+        NEW.copying,
+        "stage=FILE COPY; copied=5; estimated=9; fault=",
+        "stage=NULL; copied=0; estimated=0; fault=Donor ended",
+    ),
+    (NEW.status, COUNTERS),
+    (OLD.status, in_old_words(COUNTERS)),
+    (BARE.status, {"Uptime": "7"}),
+    (MARIA.status, {"Rpl_semi_sync_master_clients": "1"}),
     (NEW.log_state, logs(LOGS)),
     (MARIA.log_state, logs({"Innodb_lsn_current": "9", "Innodb_lsn_flushed": "7"})),
-    (BARE.log_state, []),
-    (NEW.settings, rows({"rpl_semi_sync_replica_enabled": "OFF"})),
-    (MARIA.settings, rows({"rpl_semi_sync_slave_enabled": "ON", "read_only": "ON"})),
+    (BARE.log_state, ""),
+    (NEW.settings, {"rpl_semi_sync_replica_enabled": "OFF"}),
+    (MARIA.settings, {"rpl_semi_sync_slave_enabled": "ON", "read_only": "ON"}),
     (
         OLD.settings,
-        rows({"rpl_semi_sync_master_enabled": "OFF", "rpl_semi_sync_master_wait_point": "AFTER_SYNC"}),
+        {"rpl_semi_sync_master_enabled": "OFF", "rpl_semi_sync_master_wait_point": "AFTER_SYNC"},
     ),
-    (IN_CLUSTER.settings, rows({"wsrep_provider_evs_suspect_timeout": "7.000000"})),
-    (POOL_SIZE, rows({POOL: "withdrawing blocks. (7/9)", f"{POOL}_code": "3", f"{POOL}_progress": "0"})),
-    (POOL_SIZE, rows({POOL: "Completed.", f"{POOL}_code": "0", f"{POOL}_progress": "100"})),
-    (POOL_SIZE, []),
-    (REDO_SIZE, rows({"Innodb_redo_log_resize_status": "OK"})),
-    (REDO_SIZE, rows({"Innodb_redo_log_resize_status": "Resizing down"})),
-    (TIMED, []),
-    (TIMED, [counted("wait/io/file/sql/binlog", 10, 1.5, 4, 8, "file")]),
-    # the redo log is also what the account's own sessions did to it
-    (TIMED, [counted(REDO, 20, 2, 12, 30, "file"), counted(REDO, 28, 25)]),
-    # statements of all kinds are one sum, and so are both names of the stage
+    (IN_CLUSTER.settings, {"wsrep_provider_evs_suspect_timeout": "7.000000"}),
     (
-        TIMED,
+        known(NEW.unfinished("innodb_buffer_pool_size")),
+        {POOL: "withdrawing blocks. (7/9)", f"{POOL}_code": "3", f"{POOL}_progress": "0"},
+        {POOL: "Completed.", f"{POOL}_code": "0", f"{POOL}_progress": "100"},
+        "",
+    ),
+    (known(NEW.unfinished("innodb_redo_log_capacity")), {REDO_SIZE: "OK"}, {REDO_SIZE: "Resizing down"}),
+    (
+        NEW.timed.question("sandbox"),
+        "",
+        [counted("wait/io/file/sql/binlog", 10, 1.5, 4, 8, "file")],
+        # the redo log is also what the account's own sessions did to it
+        [counted(REDO, 20, 2, 12, 30, "file"), counted(REDO, 28, 25)],
+        # statements of all kinds are one sum, and so are both names of the stage
         [
             counted("statement/com/Execute", 5, 10),
             counted("statement/sql/begin", 1, 2),
@@ -248,53 +246,51 @@ ANSWERS: list[tuple[Question[Any], Sequence[Mapping[str, Any]]]] = [
     (MySql.ranges, RANGES_9),
     (
         MariaDb.ranges,
-        [
-            row("name=SYNC_BINLOG; low=0; high=3; fixed=NO; words=NULL"),
-            row("name=X; low=NULL; high=NULL; fixed=YES; words=OFF,ON,FAST"),
-        ],
+        """name=SYNC_BINLOG; low=0; high=3; fixed=NO; words=NULL
+name=X; low=NULL; high=NULL; fixed=YES; words=OFF,ON,FAST""",
     ),
-    (GROUP_VIEW, [MEMBER]),
-    (GROUP_VIEW, [{**MEMBER, "state": "RECOVERING", "held_us": None, "holds": None}]),
-    (CLUSTER_VIEW, rows(WSREP)),
+    (GROUP_VIEW, [MEMBER], [{**MEMBER, "state": "RECOVERING", "held_us": None, "holds": None}]),
+    (CLUSTER_VIEW, WSREP),
     # who follows whom, in the words of both generations
-    (FOLLOWED, []),
-    (FOLLOWED, [row("Source_Host=a; Source_Server_Id=7")]),
-    (FOLLOWED, [row("Master_Host=a; Master_Server_Id=7")]),
-    (REGISTERED, [row("Server_Id=2; Host=; Port=3307")]),
+    (FOLLOWED, "", "Source_Host=a; Source_Server_Id=7", "Master_Host=a; Master_Server_Id=7"),
+    (REGISTERED, "Server_Id=2; Host=; Port=3307"),
     (
         DUMPED_TO,
-        [
-            row("Command=Binlog Dump GTID; Host=10.0.0.3:51234"),
-            row("Command=Binlog Dump; Host=10.0.0.3:51235"),
-            row("Command=Query; Host=10.0.0.9:1"),
-            row("Command=Daemon; Host=NULL"),
-        ],
+        """Command=Binlog Dump GTID; Host=10.0.0.3:51234
+Command=Binlog Dump; Host=10.0.0.3:51235
+Command=Query; Host=10.0.0.9:1
+Command=Daemon; Host=NULL""",
     ),
-    (GroupMySql.members, [row("Host=db2; Port=3306"), row("Host=; Port=NULL")]),
-    (Galera.members, rows({"wsrep_incoming_addresses": "db1:3306,[::1]:3307,AUTO"})),
-    (Galera.members, []),
+    (GroupMySql.members, "Host=db2; Port=3306\nHost=; Port=NULL"),
+    (Galera.members, {"wsrep_incoming_addresses": "db1:3306,[::1]:3307,AUTO"}, ""),
 ]
-"""What is asked, and the rows of the answer."""
+"""What is asked, and answers: a row a line, variables by name, or the rows as they are."""
+
+
+def rows_of(answer: str | dict[str, str] | list[dict[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """What the server sends."""
+    if isinstance(answer, str):
+        return [row(line) for line in answer.splitlines()]
+    return rows(answer) if isinstance(answer, dict) else answer
 
 
 def test_a_question_and_what_its_rows_say(snapshot: object) -> None:
     """Variables that it reads are those that it asks for."""
-    assert [(answer, question.read(answer)) for question, answer in ANSWERS] == snapshot
-    for question, answer in ANSWERS:
+    asked = [(question, rows_of(answer)) for question, *answers in ANSWERS for answer in answers]
+    assert [(answer, question.read(answer)) for question, answer in asked] == snapshot
+    for question, answer in asked:
         assert all(
             f"'{row['Variable_name']}'" in question.statement for row in answer if "Variable_name" in row
         )
 
 
-def test_how_a_node_stands_to_its_group() -> None:
-    for state, answering, belongs in (
-        ("ONLINE", 2, Belonging.MEMBER),
-        ("ONLINE", 1, Belonging.CUT_OFF),
-        ("ERROR", 0, Belonging.OUTSIDE),
-        (None, 3, Belonging.OUTSIDE),
-    ):
+def test_how_a_node_stands_to_its_group(snapshot: object) -> None:
+    """By its state, and how many members answer."""
+    told = {}
+    for state, answering in (("ONLINE", 2), ("ONLINE", 1), ("ERROR", 0), (None, 3)):
         found = GROUP_VIEW.read([{**MEMBER, "state": state, "answering": answering}])
-        assert (found.belongs, found.state) == (belongs, state or "OFFLINE")
+        told[f"{state} {answering}"] = found.belongs.value, found.state
+    assert told == snapshot
 
 
 STATES = """\
@@ -307,13 +303,12 @@ Initialized | Disconnected | OFF | outside
 """What a member of a cluster says of its own state, the cluster's and its connection, and what it is then."""
 
 
-@pytest.mark.parametrize("line", STATES.splitlines())
-def test_how_a_node_stands_to_its_cluster(line: str) -> None:
-    state, status, connected, belongs = map(str.strip, line.split("|"))
-    views = {
-        "wsrep_local_state_comment": state, "wsrep_cluster_status": status, "wsrep_connected": connected,
-    }  # fmt: skip
-    assert CLUSTER_VIEW.read(rows(views)).belongs.value == belongs
+def test_how_a_node_stands_to_its_cluster() -> None:
+    for state, status, connected, belongs in table_of(STATES):
+        views = {
+            "wsrep_local_state_comment": state, "wsrep_cluster_status": status, "wsrep_connected": connected,
+        }  # fmt: skip
+        assert CLUSTER_VIEW.read(rows(views)).belongs.value == belongs, state
 
 
 def test_a_change_of_members_is_told_once(snapshot: object) -> None:
@@ -336,10 +331,10 @@ POSITIONS = """\
 """
 
 
-@pytest.mark.parametrize("line", POSITIONS.splitlines())
-def test_a_position_is_a_set_a_domain_and_server(line: str) -> None:
-    position, gtids, again = map(str.strip, line.split("|"))
-    assert (gtids_of(position or None), position_of(gtids)) == (gtids, again)
+def test_a_position_is_a_set_a_domain_and_server() -> None:
+    for position, gtids, again in table_of(POSITIONS):
+        assert gtids_of(position or None) == gtids
+        assert position_of(gtids) == again, position
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max_size=12), st.integers(0, 11))

@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,6 +18,7 @@ import pytest
 
 from replexplorer.core import wire
 from tests.sidecar import load
+from tests.typed import fields, table_of
 from tests.waiting import patience
 
 disk, fsyncpage, tool = load("disk"), load("fsyncpage"), load("tool")
@@ -47,9 +49,12 @@ class Page:
 
     def sync(self, kind: str, count: int = 1, took_ms: float = 0.0, delayed_ms: float = 0.0) -> None:
         with fsyncpage.opened(self.path) as page:
-            page.words[fsyncpage.word(kind, fsyncpage.FSYNCS)] += count
-            page.words[fsyncpage.word(kind, fsyncpage.FSYNC_NS)] += round(count * took_ms * 1e6)
-            page.words[fsyncpage.word(kind, fsyncpage.DELAYED_NS)] += round(count * delayed_ms * 1e6)
+            for figure, each in (
+                (fsyncpage.FSYNCS, 1),
+                (fsyncpage.FSYNC_NS, took_ms * 1e6),
+                (fsyncpage.DELAYED_NS, delayed_ms * 1e6),
+            ):
+                page.words[fsyncpage.word(kind, figure)] += round(count * each)
 
     def write(self, at: int, value: int) -> None:
         with fsyncpage.opened(self.path) as page:
@@ -84,37 +89,27 @@ def disk_of(page: Page) -> Any:
     return disk.Disk(page.path.parent, lambda: page.listens)
 
 
-def test_counts_by_kind_index_and_directory_with_the_others(held: Page) -> None:
+def test_counts_by_kind_index_and_directory_with_the_others(held: Page, snapshot: object) -> None:
     for count, kind in enumerate(fsyncpage.KINDS, start=1):
         held.sync(kind, count)
-    state = disk_of(held).state()
-    assert state.fsyncs == {"redo": 1, "binlog": 2, "relay": 3, "data": 4, "other": 5 + 6 + 7}
-    assert state.attached
-    assert state.reason is None
-    assert state.delay_ms == 0
-    assert state.probe is None
+    assert disk_of(held).state() == snapshot
 
 
-@pytest.mark.parametrize("made", [False, True])
-@pytest.mark.parametrize(
-    ("listens", "reason"),
-    [(False, "the server is down"), (True, "the server runs without the fsync shim")],
-)
-async def test_without_an_attached_server_there_is_a_reason(
-    page: Page, made: bool, listens: bool, reason: str
-) -> None:
-    page.listens = listens
-    if made:
-        page.make()
-    room = disk_of(page)
-    state = room.state()
-    assert (state.attached, state.reason, state.delay_ms) == (False, reason, 0 if made else None)
-    assert set(state.fsyncs.values()) == {0}
-    for attempt in (room.change(wire.SetDisk(delay_ms=5)), room.probe()):
-        with pytest.raises(tool.Refused, match=f"^{reason}$"):
-            await attempt
-    assert [file.name for file in page.path.parent.iterdir()] == [disk.PAGE_NAME] * made
-    assert not made or page.delays_us() == {0}
+async def test_without_an_attached_server_there_is_a_reason(page: Page) -> None:
+    for made, listens in product((False, True), (False, True)):
+        if made:
+            page.make()
+        page.listens = listens
+        reason = "the server runs without the fsync shim" if listens else "the server is down"
+        room = disk_of(page)
+        state = room.state()
+        assert (state.attached, state.reason, state.delay_ms) == (False, reason, 0 if made else None)
+        assert set(state.fsyncs.values()) == {0}
+        for attempt in (room.change(wire.SetDisk(delay_ms=5)), room.probe()):
+            with pytest.raises(tool.Refused, match=f"^{reason}$"):
+                await attempt
+        assert [file.name for file in page.path.parent.iterdir()] == [disk.PAGE_NAME] * made
+        assert not made or page.delays_us() == {0}
 
 
 @pytest.mark.parametrize(
@@ -140,35 +135,27 @@ async def test_a_page_that_is_too_short_or_no_file(page: Page) -> None:
     assert "cannot be opened: Too many levels" in disk_of(page).state().reason
 
 
-@pytest.mark.parametrize(("delay_ms", "delay_us"), [(0, 0), (0.1, 100), (2.5, 2500), (5000, 5_000_000)])
-async def test_delay_and_jitter_are_written_for_every_kind(
-    held: Page, delay_ms: float, delay_us: int
-) -> None:
-    state = await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms, jitter_ms=1.5))
-    assert held.delays_us() == {delay_us}
-    assert (state.delay_ms, state.jitter_ms) == (delay_ms, 1.5)
-    assert set(held.asked_us(fsyncpage.JITTER_US).values()) == {1500}
-    assert disk_of(held).state().delay_ms == delay_ms
+async def test_delay_and_jitter_are_written_for_every_kind(held: Page) -> None:
+    for delay_ms, delay_us in ((0, 0), (0.1, 100), (2.5, 2500), (5000, 5_000_000)):
+        state = await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms, jitter_ms=1.5))
+        assert held.delays_us() == {delay_us}
+        assert set(held.asked_us(fsyncpage.JITTER_US).values()) == {1500}
+        assert [state.delay_ms, state.jitter_ms, disk_of(held).state().delay_ms] == [delay_ms, 1.5, delay_ms]
 
 
-@pytest.mark.parametrize("delay_ms", [-0.1, 5000.1, float("nan"), float("inf")])
-async def test_a_delay_out_of_range_is_refused(held: Page, delay_ms: float) -> None:
-    for asked in (wire.SetDisk(delay_ms=delay_ms), wire.SetDisk(stall_ms=delay_ms)):
-        with pytest.raises(tool.Refused, match=r"within 0\.\.5000 ms"):
-            await disk_of(held).change(asked)
+async def test_a_delay_out_of_range_is_refused(held: Page) -> None:
+    for delay_ms in (-0.1, 5000.1, float("nan"), float("inf")):
+        for asked in (wire.SetDisk(delay_ms=delay_ms), wire.SetDisk(stall_ms=delay_ms)):
+            with pytest.raises(tool.Refused, match=r"within 0\.\.5000 ms"):
+                await disk_of(held).change(asked)
     assert held.delays_us() == {0}
 
 
 async def test_a_fault_adds_to_the_delay_and_leaves_it_as_it_is(held: Page, snapshot: object) -> None:
     room = disk_of(held)
     seen = []
-    for asked in (
-        wire.SetDisk(delay_ms=3),
-        wire.SetDisk(stall_ms=200),
-        wire.SetDisk(delay_ms=5),
-        wire.SetDisk(stall_ms=0),
-    ):
-        state = await room.change(asked)
+    for asked in ("delay_ms=3", "stall_ms=200", "delay_ms=5", "stall_ms=0"):
+        state = await room.change(wire.SetDisk(**fields(asked)))
         seen.append((state.delay_ms, state.stall_ms, held.delays_us()))
     assert seen == snapshot
 
@@ -196,6 +183,12 @@ def test_measured_is_the_mean_of_redo_and_binlog_delay_included(held: Page) -> N
     assert room.state().measured_ms == pytest.approx(12)
 
 
+def close_interval(room: Any, page: Page) -> None:
+    """As it does by itself now and then."""
+    with fsyncpage.opened(page.path) as opened:
+        room._window.close_interval(opened.figures())
+
+
 async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> None:
     room = disk_of(held)
     room.state()
@@ -204,8 +197,7 @@ async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> N
     assert (await room.change(wire.SetDisk(delay_ms=20))).measured_ms is None
     held.sync("redo", 2, took_ms=1, delayed_ms=20)
     assert room.state().measured_ms == pytest.approx(21)
-    with fsyncpage.opened(held.path) as opened:
-        room._window.close_interval(opened.figures())
+    close_interval(room, held)
     assert room.state().measured_ms == pytest.approx(21)
     held.write(fsyncpage.word("other", fsyncpage.DELAY_US), 0)
     assert room.state().measured_ms is None
@@ -213,32 +205,22 @@ async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> N
     assert room.state().measured_ms is None
 
 
-def test_the_window_is_of_the_last_intervals_with_fsyncs() -> None:
-    def figures(fsyncs: int, spent_ms: float) -> Any:
-        counts, paid_ns = {"redo": fsyncs, "binlog": 0}, {"redo": round(spent_ms * 1e6), "binlog": 0}
-        return fsyncpage.Figures(counts, fsyncpage.Delays(0, {}, 0, 0), 0, False, paid_ns)
-
-    window, fsyncs, spent_ms = disk.Window(), 0, 0.0
-    window.restart(figures(0, 0))
-    for took_ms in (100, *[2] * disk.WINDOW_SAMPLES):
-        fsyncs, spent_ms = fsyncs + 10, spent_ms + 10 * took_ms
-        window.close_interval(figures(fsyncs, spent_ms))
-        for _ in range(20):
-            window.close_interval(figures(fsyncs, spent_ms))
-    seen, spent_ns = window.measured(figures(fsyncs, spent_ms))["redo"]
-    assert (seen, spent_ns / seen) == (10 * disk.WINDOW_SAMPLES, pytest.approx(2e6))
+def test_the_window_is_of_the_last_intervals_with_fsyncs(held: Page) -> None:
+    room = disk_of(held)
+    room.state()
+    for took_ms in (100, 10, *[2] * (disk.WINDOW_SAMPLES - 1)):
+        held.sync("redo", 10, took_ms=took_ms)
+        for _ in range(21):
+            close_interval(room, held)
+    assert disk.WINDOW_SAMPLES == 8
+    assert room.state().measured_ms == pytest.approx((10 + 7 * 2) / 8)
 
 
 async def test_redo_and_binlog_can_have_delays_of_their_own(held: Page, snapshot: object) -> None:
     room = disk_of(held)
     told = []
-    for asked in (
-        wire.SetDisk(delay_ms=5),
-        wire.SetDisk(redo_delay_ms=0, binlog_delay_ms=20),
-        wire.SetDisk(delay_ms=7),
-        wire.SetDisk(redo_delay_ms="auto"),
-    ):
-        state = await room.change(asked)
+    for asked in ("delay_ms=5", "redo_delay_ms=0 binlog_delay_ms=20", "delay_ms=7", "redo_delay_ms='auto'"):
+        state = await room.change(wire.SetDisk(**fields(asked)))
         delays = held.asked_us(fsyncpage.DELAY_US)
         told.append((state.delay_ms, state.redo_delay_ms, state.binlog_delay_ms, delays))
     assert told == snapshot
@@ -346,14 +328,13 @@ SOCKETS = """\
 """
 
 
-@pytest.mark.parametrize("line", SOCKETS.splitlines())
-def test_who_listens_is_read_from_the_namespace(tmp_path: Path, line: str) -> None:
-    address, state, listens = line.split()
-    table = tmp_path / "tcp"
-    table.write_text(
-        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-        "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 17\n"
-        f"   1: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000   999        0 18\n"
-    )
-    assert disk.server_listens(table) is (listens == "yes")
+def test_who_listens_is_read_from_the_namespace(tmp_path: Path) -> None:
+    table, rest = tmp_path / "tcp", "00:00000000 00000000   999        0 18"
+    for address, state, listens in table_of(SOCKETS, None):
+        table.write_text(
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
+            f"\n   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 {rest}"
+            f"\n   1: {address} 00000000:0000 {state} 00000000:00000000 {rest}\n"
+        )
+        assert disk.server_listens(table) is (listens == "yes"), address
     assert disk.server_listens(tmp_path / "none") is False

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from replexplorer.adapters.doctor import Check
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import LinkState, Shape
 from replexplorer.formats.configuration import Configuration
+from tests.typed import fields
 
 
 class Daemon:
@@ -81,33 +83,35 @@ def examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Examined:
 
 def test_without_docker_everything_else_is_still_told(examined: Examined) -> None:
     checks = examined(MissingPiece("Docker is not running", "start it"))
-    assert (checks["docker"].state, checks["docker"].remedy) == ("missing", "start it")
+    assert checks["docker"].state == "missing"
+    assert checks["docker"].remedy == "start it"
     assert checks["link"].state == "unknown"
     assert {"terminal", "glyphs", "state path"} <= set(checks)
 
 
-@pytest.mark.parametrize(("registry", "maker"), [(True, None), (False, "/usr/bin/mmdebstrap"), (False, None)])
 def test_images_need_a_registry_or_the_tool_that_makes_their_base(
-    monkeypatch: pytest.MonkeyPatch, examined: Examined, registry: bool, maker: str | None, snapshot: object
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, snapshot: object
 ) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: maker)
-    assert examined(Daemon(registry=registry))["registry"] == snapshot
+    told = []
+    for registry, maker in ((True, None), (False, "/usr/bin/mmdebstrap"), (False, None)):
+        monkeypatch.setattr(shutil, "which", Mock(return_value=maker))
+        told.append(examined(Daemon(registry=registry))["registry"])
+    assert told == snapshot
 
 
-@pytest.mark.parametrize("built_with", [None, "python3 3.14.2-1, iptables 1.8.11-2"])
 def test_images_are_told_with_the_versions_that_the_archive_gave(
-    monkeypatch: pytest.MonkeyPatch, examined: Examined, built_with: str | None, snapshot: object
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, snapshot: object
 ) -> None:
     monkeypatch.setattr(Absent, "present", True)
-    monkeypatch.setattr(Absent, "built_with", built_with)
-    assert examined(Daemon())["images"] == snapshot
+    told = []
+    for built_with in (None, "python3 3.14.2-1, iptables 1.8.11-2"):
+        monkeypatch.setattr(Absent, "built_with", built_with)
+        told.append(examined(Daemon())["images"])
+    assert told == snapshot
 
 
-@pytest.mark.parametrize(
-    "configured", [{}, {"flavor": "mariadb"}, {"system": "galera"}, {"image": "mysql:8.4"}]
-)
 def test_images_of_other_servers_are_named_with_their_state(
-    monkeypatch: pytest.MonkeyPatch, examined: Examined, configured: dict[str, Any], snapshot: object
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, snapshot: object
 ) -> None:
     made = [
         ImageState("mysqld", "MySQL", "replexplorer/mysql:a", True, "mysql 9.7.4"),
@@ -116,17 +120,22 @@ def test_images_of_other_servers_are_named_with_their_state(
         ImageState("sidecar", "sidecar", "replexplorer/sidecar:c", True, "python3 3.14"),
     ]
     monkeypatch.setattr("replexplorer.adapters.docker.images.states", lambda compose: made)
-    checks = examined(Daemon(registry=True), **configured)
-    assert {name: each.detail for name, each in checks.items() if "image" in name} == snapshot
+    told = {}
+    for configured in ("", "flavor='mariadb'", "system='galera'", "image='mysql:8.4'"):
+        checks = examined(Daemon(registry=True), **fields(configured))
+        told[configured] = {name: each.detail for name, each in checks.items() if "image" in name}
+    assert told == snapshot
 
 
-@pytest.mark.parametrize("free_gb", [1, 4, 90])
 def test_a_full_disk_and_a_scarce_one(
-    monkeypatch: pytest.MonkeyPatch, examined: Examined, free_gb: int, snapshot: object
+    monkeypatch: pytest.MonkeyPatch, examined: Examined, snapshot: object
 ) -> None:
-    usage = shutil._ntuple_diskusage(100 << 30, 0, free_gb << 30)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    assert examined(Daemon(registry=True, DockerRootDir="/"))["disk"] == snapshot
+    told = []
+    for free_gb in (1, 4, 90):
+        usage = shutil._ntuple_diskusage(100 << 30, 0, free_gb << 30)
+        monkeypatch.setattr(shutil, "disk_usage", Mock(return_value=usage))
+        told.append(examined(Daemon(registry=True, DockerRootDir="/"))["disk"])
+    assert told == snapshot
 
 
 def test_the_link_is_what_the_agent_says(examined: Examined, snapshot: object) -> None:
@@ -165,5 +174,6 @@ def test_the_state_path_alone_must_be_writable_and_has_a_remedy(
     looked_at: list[Path] = []
     monkeypatch.setattr(os, "access", lambda path, mode: looked_at.append(path))
     state = examined(Daemon(registry=True))["state path"]
-    assert (state.state, looked_at) == ("missing", [tmp_path])
+    assert state.state == "missing"
+    assert looked_at == [tmp_path]
     assert "XDG_STATE_HOME" in str(state.remedy)

@@ -67,32 +67,31 @@ def test_the_csv_has_a_row_a_tick_and_leaves_unknown_cells_empty(snapshot: objec
     assert text.getvalue().splitlines() == snapshot
 
 
-def test_every_form_counts_from_the_first_tick_and_tells_events_in_order_of_time() -> None:
+def test_every_form_counts_from_the_first_tick_and_tells_events_in_order_of_time(snapshot: object) -> None:
     late = Event(1.25, WALL_S + 1.25, Severity.BAD, "BLOCKED: known late")
     first, second, last = session()
     ticks = [replace(each, at_s=each.at_s + 1.8) for each in (first, second, replace(last, events=(late,)))]
     told = Event(3.5, WALL_S + 3.5, Severity.MARK, "rtt", 1)
     ticks[1] = replace(ticks[1], events=(told,))
     rows = list(csv_rows(ticks))[1:]
-    assert [row[0] for row in rows] == [0.0, 1.0, 2.0]
     lines = [line for line in json_lines(ABOUT, ticks) if line["kind"] in ("tick", "event")]
-    assert [line["at_s"] for line in lines] == [0.0, 1.7, 1.0, -0.55, 2.0]
     text = markdown_of(ABOUT, ticks)
-    assert text.index("| -0.6 s | bad | BLOCKED") < text.index("| 1.7 s | mark | (1) rtt")
+    events = [line for line in text.splitlines() if "BLOCKED" in line or "(1) rtt" in line]
+    marks = [line for line in hdr_log(ABOUT.items(), ticks) if "Mark" in line]
+    assert ([row[0] for row in rows], [line["at_s"] for line in lines], events, marks) == snapshot
     assert "Times count from its first tick." in text
-    assert "#[Mark 1 at 1.700 s: rtt]" in list(hdr_log(ABOUT.items(), ticks))
 
 
-def test_lines_of_json_hold_histograms_that_merge_and_settings_as_they_change() -> None:
+def test_lines_of_json_hold_histograms_that_merge_and_settings_as_they_change(snapshot: object) -> None:
     lines = [json.loads(json.dumps(line)) for line in json_lines(ABOUT, session())]
     assert lines[0] == {"kind": "about", **ABOUT}
     ticks = [line for line in lines if line["kind"] == "tick"]
     merged = Histogram.merged(Histogram.from_wire(tick["service"]) for tick in ticks if tick["service"])
-    assert (merged.count, merged.max_us) == (110, 85_000)
+    assert merged.count == 110
+    assert merged.max_us == 85_000
     turned = [line for line in lines if line["kind"] == "setting" and line["at_s"] == 1.0]
-    assert [(line["knob"], line["requested"]) for line in turned] == [("rtt@db2", 20.0)]
-    assert [line["text"] for line in lines if line["kind"] == "event"] == ["rtt 85 | 20 ms"]
-    assert [line["verdict"] for line in lines if line["kind"] == "verdict"] == ["slower"]
+    told = [line for line in lines if line["kind"] in ("event", "verdict")]
+    assert (turned, [line.get("text") or line["verdict"] for line in told]) == snapshot
 
 
 def test_the_report_tells_the_whole_from_merged_histograms(snapshot: object) -> None:
@@ -141,13 +140,11 @@ def test_no_commit_and_one_of_two_hours_are_read_back() -> None:
     assert decoded(Histogram.of([7_200_000_000])).get_max_value() == pytest.approx(7.2e12, rel=1 / 1000)
 
 
-def test_the_log_has_an_interval_a_tick_and_each_mark_as_a_comment(tmp_path: Path) -> None:
+def test_the_log_has_an_interval_a_tick_and_each_mark_as_a_comment(tmp_path: Path, snapshot: object) -> None:
+    """The third tick has no load; the third figure is the slowest in ms."""
     lines = list(hdr_log(ABOUT.items(), session()))
-    assert lines[0] == "#[Histogram log format version 1.3]"
-    assert [line for line in lines if "Mark" in line] == ["#[Mark 1 at 1.000 s: rtt 85 | 20 ms]"]
-    told = [line for line in lines if line[0] not in '#"']
-    assert [line.split(",")[0] for line in told] == ["0.000", "0.000"], "the third tick has no load"
-    assert [float(line.split(",")[2]) for line in told] == [1.0, 85.0], "the slowest, in ms"
+    told = [line.split(",") for line in lines if line[0] not in '#"']
+    assert (lines[0], [line for line in lines if "Mark" in line], [each[:3] for each in told]) == snapshot
     file = tmp_path / "session.hlog"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     total = merged(file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Flap
 from tests.known import refused
+from tests.typed import fields, table_of
 
 THREE = Roster(("db1", "db2", "db3"), "db1")
 
@@ -45,12 +45,12 @@ flap=5/1@primary       5/1     db1
 """What is typed, its value, and whom it is for."""
 
 
-@pytest.mark.parametrize("line", TYPED.splitlines())
-def test_what_is_typed(line: str) -> None:
-    text, value, *nodes = line.split()
-    request = parse_fault(text, THREE)
-    assert (str(request.value), request.nodes) == (value, tuple(nodes))
-    assert str(parse_fault(f"{request.text}@{nodes[0]}", THREE).value) == value
+def test_what_is_typed() -> None:
+    for text, value, *nodes in table_of(TYPED, None):
+        request = parse_fault(text, THREE)
+        assert str(request.value) == value
+        assert request.nodes == tuple(nodes)
+        assert str(parse_fault(f"{request.text}@{nodes[0]}", THREE).value) == value, text
 
 
 MISTAKES = """\
@@ -102,12 +102,21 @@ def test_whatever_order_faults_are_cleared_in_every_link_heals(cut: list[set[str
     assert state == asked
 
 
+CLEARS = """\
+partition             yes
+partition@db2         yes
+partition=ack@replica yes
+partition@db3         no
+kill                  no
+"""
+
+
 def test_what_clearing_means() -> None:
-    meant = (None, *["partition", "partition@db2", "partition=ack@replica"])
-    assert [clears(FAULT, text, THREE) for text in meant] == [True] * 4
-    assert [clears(FAULT, text, THREE) for text in ("partition@db3", "kill")] == [False] * 2
-    assert "unknown fault" in refused(clears, FAULT, "crash", THREE)
+    assert clears(FAULT, None, THREE)
+    for text, meant in table_of(CLEARS, None):
+        assert clears(FAULT, text, THREE) is (meant == "yes"), text
     assert clears(replace(FAULT, kind="power_cut"), "power-cut", THREE)
+    assert "unknown fault" in refused(clears, FAULT, "crash", THREE)
     assert "did you mean pause?" in refused(kind_of, "pasue")
     assert "there is no node" in refused(clears, FAULT, "partition@db7", THREE)
 
@@ -124,16 +133,20 @@ def over(kind: str, seen: NodeView = WHOLE, *, uptime_s: float = 1.0, after_s: f
     return is_over(Fault(1, kind, None, "db2", 0.0, None, "me", {}), seen, uptime_s, after_s)
 
 
+STRUCK = """\
+kill          reachable=False
+stop          reachable=False
+pause         reachable=False
+applier_stop  sql_thread="off"
+receiver_stop io_thread="off"
+"""
+"""Faults, and how their node is seen then."""
+
+
 def test_it_is_over_once_its_node_was_seen_whole_for_a_while() -> None:
-    down = replace(WHOLE, reachable=False)
-    for kind, seen in (
-        ("kill", down),
-        ("stop", down),
-        ("pause", down),
-        ("applier_stop", replace(WHOLE, sql_thread="off")),
-        ("receiver_stop", replace(WHOLE, io_thread="off")),
-    ):
-        assert not over(kind, seen), kind
+    for line in STRUCK.splitlines():
+        kind, *_ = line.split()
+        assert not over(kind, replace(WHOLE, **fields(line))), kind
         assert not over(kind, after_s=SHOWS_WITHIN_S - 1), "it may not be seen yet"
         assert over(kind), kind
 

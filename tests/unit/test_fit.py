@@ -29,6 +29,7 @@ from replexplorer.core.model.fitted import (
 )
 from replexplorer.formats.calibration import shipped_calibration
 from tests.known import refused
+from tests.typed import fields
 from tests.unit.test_model import CALIBRATION
 
 ORIGIN = Origin("2026-01-31", "2 cores", "mysql 9.7.4")
@@ -37,11 +38,7 @@ TRUE = replace(
     runs=0,
     validation=Validation(0, 0.0, 0.0),
     local={"update_index": LocalCost(0.12, 0.28), "insert": LocalCost(0.2, 0.5)},
-    fsync_ms=0.4,
-    asleep_ms=0.6,
-    asleep_after_ms=15.0,
-    grouped=0.4,
-    beside=0.6,
+    **fields("fsync_ms=0.4 asleep_ms=0.6 asleep_after_ms=15.0 grouped=0.4 beside=0.6"),
 )
 GRID = tuple(product((1, 4, 16, 32, 64), (0.0, 10.0, 85.0), (False, True), (0.0, 1.0)))
 
@@ -78,8 +75,11 @@ def test_runs_of_the_model_itself_are_found_again() -> None:
     # What a group pays once, and what part of it is left, are told from each other only roughly.
     assert found.asleep_ms == pytest.approx(0.6, rel=0.3)
     assert found.grouped == pytest.approx(0.4, abs=0.2)
-    assert (found.runs, found.most_clients, found.most_rtt_ms, found.least_rtt_ms) == (60, 64, 85.0, 0.25)
-    assert (found.day, found.machine, found.server) == (ORIGIN.day, ORIGIN.machine, ORIGIN.server)
+    assert found.runs == 60
+    assert found.most_clients == 64
+    assert found.most_rtt_ms == 85.0
+    assert found.least_rtt_ms == 0.25
+    assert Origin(found.day, found.machine, found.server) == ORIGIN
 
 
 def test_disturbed_runs_pull_no_more_than_their_share() -> None:
@@ -129,19 +129,20 @@ def test_replicas_that_were_late_tell_what_their_workers_cost() -> None:
         assert with_applier(TRUE, too_few) == TRUE
 
 
-@pytest.mark.parametrize(
-    "kept",
-    [
-        lambda run: run.setting.clients == 1 and run.setting.rtt_asked_ms > 1,
-        lambda run: run.setting.clients < 32,
-        lambda run: not run.setting.semi_sync,
-        lambda run: run.setting.rtt_asked_ms > 0,
-        lambda run: run.setting.redo_fsyncs == 0,
-    ],
-    ids=["one client far away", "few clients", "without semi-sync", "only far away", "without fsyncs"],
-)
-def test_runs_that_cannot_tell_are_refused(kept: Callable[[CalibrationRun], bool], snapshot: object) -> None:
-    assert refused(fit, [run for run in runs() if kept(run)], ORIGIN) == snapshot
+KEPT: dict[str, Callable[[OperatingPoint], bool]] = {
+    "one client far away": lambda setting: setting.clients == 1 and setting.rtt_asked_ms > 1,
+    "few clients": lambda setting: setting.clients < 32,
+    "without semi-sync": lambda setting: not setting.semi_sync,
+    "only far away": lambda setting: setting.rtt_asked_ms > 0,
+    "without fsyncs": lambda setting: setting.redo_fsyncs == 0,
+}
+
+
+def test_runs_that_cannot_tell_are_refused(snapshot: object) -> None:
+    told = {}
+    for case, kept in KEPT.items():
+        told[case] = refused(fit, [run for run in runs() if kept(run.setting)], ORIGIN)
+    assert told == snapshot
 
 
 def test_a_ratio_is_off_by_what_two_cells_do_not_have_alike() -> None:

@@ -15,20 +15,24 @@ from replexplorer.core import wire
 from replexplorer.core.wire import Flap, Malformed
 from tests.fakes.clock import virtual
 from tests.sidecar import load
-from tests.typed import fields
+from tests.typed import fields, values_of
 
 links, tool = load("links"), load("tool")
 Shape = wire.Shape
 PEER, ADDRESS = "db2", "172.18.0.3"
 
 
+PHASES = """\
+100.0  (True,2.0)
+102.0  (False,3.0)
+99.0   (False,1.0)
+1105.5 (True,1.5)
+"""
+"""What the clock says, whether it is down, and for how long still."""
+
+
 def test_the_phase_follows_from_the_clock_alone() -> None:
-    for wall_s, phase in (
-        (100.0, (True, 2.0)),
-        (102.0, (False, 3.0)),
-        (99.0, (False, 1.0)),
-        (1105.5, (True, 1.5)),
-    ):
+    for wall_s, phase in values_of(PHASES):
         assert Flap(2.0, 3.0, 100.0).phase(wall_s) == pytest.approx(phase)
 
 
@@ -125,13 +129,15 @@ async def test_an_agent_cuts_and_opens_by_the_clock_until_it_is_told_to_stop() -
     with agent(backend) as ours:
         await asyncio.sleep(1.0)
         state = await ours.flap(PEER, ADDRESS, wire.Flap(2.0, 3.0, 1.0))
-        assert (state.is_down, state.flap) == (True, wire.Flap(2.0, 3.0, 1.0))
+        assert state.is_down is True
+        assert state.flap == wire.Flap(2.0, 3.0, 1.0)
         assert not state.shape.cut, "the shape is what the knobs ask"
         await asyncio.sleep(9.0)
         assert backend.turns == [(1.0, True), (3.0, False), (6.0, True), (8.0, False)]
         assert backend.rules[ADDRESS] == Shape(), "the rule stays while it is up"
         state = await ours.flap(PEER, ADDRESS, None)
-        assert (state.is_down, state.flap) == (False, None)
+        assert state.is_down is False
+        assert state.flap is None
         await asyncio.sleep(20.0)
         assert len(backend.turns) == 4
         assert backend.rules == {}

@@ -11,12 +11,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from tests.known import known
 from tests.sidecar import DIRECTORY, load
+from tests.typed import table_of
 from tests.waiting import patience
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here to compile the shim")
@@ -127,15 +129,21 @@ def build_flags() -> list[str]:
     return str(command).split()
 
 
+def compiled(directory: Path, text: str, *more: str) -> Path:
+    """Make fsyncshim.so there, and a program of this text that is called mysqld."""
+    program = directory / "program.c"
+    program.write_text(text)
+    subprocess.run(["gcc", *build_flags(), "-o", str(directory / "fsyncshim.so"), *SOURCES], check=True)
+    subprocess.run(
+        ["gcc", "-O1", "-pthread", "-o", str(directory / "mysqld"), str(program), *more], check=True
+    )
+    return directory
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with fsyncshim.so and the program."""
-    directory = tmp_path_factory.mktemp("shim")
-    program = directory / "program.c"
-    program.write_text(PROGRAM)
-    subprocess.run(["gcc", *build_flags(), "-o", str(directory / "fsyncshim.so"), *SOURCES], check=True)
-    subprocess.run(["gcc", "-O1", "-pthread", "-o", str(directory / "mysqld"), str(program)], check=True)
-    return directory
+    return compiled(tmp_path_factory.mktemp("shim"), PROGRAM)
 
 
 class Server:
@@ -153,19 +161,15 @@ class Server:
             text=True,
             umask=0o77,
         )
-        self.shim, self.page = shim, page
-        assert self._line() == "ready"
-
-    def _line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        self._stdin, self._stdout = known(self.process.stdin), known(self.process.stdout)
+        self.page = page
+        assert self._stdout.readline() == "ready\n"
 
     def say(self, line: str) -> str:
         """What it answers."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
-        return self._line()
+        self._stdin.write(f"{line}\n")
+        self._stdin.flush()
+        return self._stdout.readline().strip()
 
     def tell(self, text: str) -> str:
         """`sync binlog.000001 20`: so many times, or once, with a file beside the page."""
@@ -197,19 +201,9 @@ class Server:
             assert time.monotonic() < until, call
 
     def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
+        self._stdin.close()
         self.process.wait(30)
-        self.process.stdout.close()
-
-
-@contextmanager
-def running(server: Server) -> Iterator[Server]:
-    try:
-        yield server
-    finally:
-        server.close()
+        self._stdout.close()
 
 
 Start = Callable[..., Server]
@@ -221,7 +215,7 @@ def start(built: Path, tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def started(program: Path = built / "mysqld", page: Path = tmp_path / "disk.page") -> Server:
-            return stack.enter_context(running(Server(program, built / "fsyncshim.so", page)))
+            return stack.enter_context(closing(Server(program, built / "fsyncshim.so", page)))
 
         yield started
 
@@ -254,8 +248,7 @@ other  #ib_16384_0.dblwr auto.cnf binlog.12345 binlog.000001.gz notes.000001
 
 def test_the_kind_is_in_the_name(server: Server, tmp_path: Path) -> None:
     expected = dict[str, int]()
-    for line in KINDS.splitlines():
-        kind, *names = line.split()
+    for kind, *names in table_of(KINDS, None):
         for name in names:
             file = tmp_path / name
             file.parent.mkdir(exist_ok=True)
@@ -263,7 +256,7 @@ def test_the_kind_is_in_the_name(server: Server, tmp_path: Path) -> None:
             expected[kind] = expected.get(kind, 0) + 3
             assert server.counts() == expected, name
         assert server.ns(page_of.FSYNC_NS, kind) > 0
-        assert server.ns(page_of.DELAYED_NS, kind) == 0
+        assert server.ns(page_of.DELAYED_NS, kind) == 0, kind
 
 
 def test_directories_duplicates_and_removed_files(server: Server) -> None:
@@ -321,7 +314,7 @@ def test_errors_of_the_real_call_are_passed_on_and_not_counted(
     server: Server, built: Path, tmp_path: Path
 ) -> None:
     server.ask(2000)
-    with running(Server(built / "mysqld", None, tmp_path / "none")) as plain:
+    with closing(Server(built / "mysqld", None, tmp_path / "none")) as plain:
         said = [s.tell("errors binlog.000001").split() for s in (server, plain)]
     assert said[0][1:] == said[1][1:] == ["-1", "EBADF", "-1", "EINVAL"]
     assert float(said[0][0]) < 1000
@@ -373,7 +366,7 @@ def test_the_page_outlives_the_server_and_is_open_to_the_agent(
     start: Start, built: Path, tmp_path: Path
 ) -> None:
     page = tmp_path / "disk.page"
-    with running(Server(built / "mysqld", built / "fsyncshim.so", page)) as first:
+    with closing(Server(built / "mysqld", built / "fsyncshim.so", page)) as first:
         first.tell("sync binlog.000001 2")
         first.ask(7)
     assert page.stat().st_mode & 0o777 == 0o666
@@ -391,7 +384,7 @@ def attaches(page: Path) -> int:
 
 def test_a_second_server_stays_out_until_the_first_is_gone(start: Start, built: Path, tmp_path: Path) -> None:
     page = tmp_path / "disk.page"
-    with running(Server(built / "mysqld", built / "fsyncshim.so", page)) as first:
+    with closing(Server(built / "mysqld", built / "fsyncshim.so", page)) as first:
         second = start()
         first.ask(1000)
         assert second.ms("sync binlog.000001") < 1000

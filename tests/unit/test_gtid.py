@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.server.gtid import gtid_count, hole, parse_gtids, subtract_gtids, write_gtids
+from tests.typed import table_of
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 B = "3e11fa47-71ca-11e1-9e33-c80aa9429563"
@@ -40,10 +40,9 @@ u:1:2,u:3        |                | u:1-3
 """
 
 
-@pytest.mark.parametrize("line", LACKED.splitlines())
-def test_what_one_has_and_the_other_lacks(line: str) -> None:
-    left, right, difference = map(str.strip, line.split("|"))
-    assert subtract_gtids(left, right) == difference
+def test_what_one_has_and_the_other_lacks() -> None:
+    for left, right, difference in table_of(LACKED):
+        assert subtract_gtids(left, right) == difference, left
 
 
 def test_what_a_session_owns_is_on_its_way() -> None:
@@ -62,14 +61,15 @@ u:1-5            | v:1-9 +              |
 """What u has itself, what the others have, and what it lost of its own."""
 
 
-@pytest.mark.parametrize("line", HOLES.splitlines())
-def test_a_server_that_lost_the_end_of_its_own_log_has_a_hole(line: str) -> None:
-    own, others, lost = map(str.strip, line.split("|"))
-    assert hole("u", own, *map(str.strip, others.split("+"))) == lost
+def test_a_server_that_lost_the_end_of_its_own_log_has_a_hole() -> None:
+    for own, others, lost in table_of(HOLES):
+        assert hole("u", own, *map(str.strip, others.split("+"))) == lost, own
 
 
 def test_what_is_no_gtid_is_left_out() -> None:
-    assert (gtid_count("nonsense"), gtid_count(""), gtid_count(f"{A}:9-3")) == (0, 0, 0)
+    assert gtid_count("nonsense") == 0
+    assert gtid_count("") == 0
+    assert gtid_count(f"{A}:9-3") == 0
 
 
 @given(sets, sets)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.stats.histogram import Histogram, slot_middle_us, slot_of
+from tests.typed import values_of
 
 durations = st.lists(st.integers(0, 10**8), max_size=60)
 
@@ -44,21 +45,29 @@ def test_counting_many_is_counting_each(values_us: list[int]) -> None:
 
 def test_exact_figures() -> None:
     histogram = Histogram.of([1000, 2000, 6000])
-    assert (histogram.count, histogram.mean_ms, histogram.min_ms, histogram.max_ms) == (3, 3.0, 1.0, 6.0)
+    assert histogram.count == 3
+    assert histogram.mean_ms == 3.0
+    assert histogram.min_ms == 1.0
+    assert histogram.max_ms == 6.0
     empty = Histogram.of([])
-    assert (empty.mean_ms, empty.min_ms, empty.max_ms) == (None, None, None)
+    assert empty.mean_ms is None
+    assert empty.min_ms is None
+    assert empty.max_ms is None
+
+
+SHAPES = """\
+"slots"  "x"
+"counts" [1,2,3]
+"counts" ["1"]
+"slots"  [1.5]
+"sum_us" "many"
+"min_us" "x"
+"max_us" 1.5
+"""
 
 
 def test_another_shape_is_refused() -> None:
-    for name, value in (
-        ("slots", "x"),
-        ("counts", [1, 2, 3]),
-        ("counts", ["1"]),
-        ("slots", [1.5]),
-        ("sum_us", "many"),
-        ("min_us", "x"),
-        ("max_us", 1.5),
-    ):
+    for name, value in values_of(SHAPES):
         with pytest.raises(ValueError, match="must be"):
             Histogram.from_wire({**Histogram.of([5]).to_wire(), name: value})
 

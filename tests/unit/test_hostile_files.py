@@ -164,10 +164,10 @@ BOMBS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "text"), BOMBS.values(), ids=BOMBS)
-def test_a_log_as_bad_as_it_can_be_is_one_error(kind: str, text: str, file: Path) -> None:
-    file.write_text(text)
-    assert answered(READERS[kind], file) or str(1 << 62) in text
+def test_a_log_as_bad_as_it_can_be_is_one_error(file: Path) -> None:
+    for case, (kind, text) in BOMBS.items():
+        file.write_text(text)
+        assert answered(READERS[kind], file) or str(1 << 62) in text, case
 
 
 def test_a_journal_as_large_as_it_may_be_is_read_within_the_limit(file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ast import literal_eval
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -24,6 +25,7 @@ from replexplorer.ports import LoadSettings
 from replexplorer.reports.load import load_report, render
 from tests.fakes.load import interval_of
 from tests.known import refused
+from tests.typed import table_of
 from tests.unit.test_cli_load import measured
 
 
@@ -63,10 +65,16 @@ def test_intervals_are_one_load_exactly_however_the_time_was_cut(found: list[lis
     assert whole.service == whole.lateness == everything
     assert whole.lateness_p99_ms == (everything.percentile_ms(99) or 0.0)
     cuts, count = sum(map(len, found)), len(found)
-    assert (whole.errors, whole.unknown, whole.reconnects) == (cuts, cuts, 2 * cuts)
-    assert (whole.clients, whole.backlog, whole.rate_asked_tps) == (8 * count, 3 * count, 10 * count)
-    assert (whole.errors_by_number["1290"], whole.fault) == (cuts, "1290 read-only")
-    assert (whole.start_s, whole.end_s) == (0.0, max(map(len, found)) / 2)
+    assert whole.errors == cuts
+    assert whole.unknown == cuts
+    assert whole.reconnects == 2 * cuts
+    assert whole.clients == 8 * count
+    assert whole.backlog == 3 * count
+    assert whole.rate_asked_tps == 10 * count
+    assert whole.errors_by_number["1290"] == cuts
+    assert whole.fault == "1290 read-only"
+    assert whole.start_s == 0.0
+    assert whole.end_s == max(map(len, found)) / 2
     numbers = list(range(1, count + 1))
     assert [work.number for work in whole.work] == numbers
     assert [work.commits for work in whole.work] == [sum(map(len, parts)) for parts in found]
@@ -80,7 +88,8 @@ def test_gauges_are_the_later_one_s_and_cpu_is_weighted_by_time() -> None:
     early = an_interval(0.0, [1], fault="1290 read-only")
     late = an_interval(0.5, [2], clients=3, connected=1, work=worked(50.0, seconds=1.5))
     both = early.followed_by(late)
-    assert (both.clients, both.connected) == (3, 1)
+    assert both.clients == 3
+    assert both.connected == 1
     assert both.cpu_percent == pytest.approx((10.0 * 0.5 + 50.0 * 1.5) / 2.0)
     assert both.fault == "1290 read-only"
 
@@ -94,7 +103,8 @@ def test_a_limit_of_the_load_s_own_is_named(snapshot: object) -> None:
         replace(late, work=worked(60.0)), busy,
     )  # fmt: skip
     assert [each.limited for each in limited] == snapshot
-    assert (calm.limited, replace(busy, under_way=7).limited) == (None, None)
+    assert calm.limited is None
+    assert replace(busy, under_way=7).limited is None
 
 
 def test_the_latency_is_the_response_in_the_open_loop() -> None:
@@ -157,11 +167,14 @@ def test_one_that_was_asleep_is_waited_for_and_a_newcomers_beginning_is_not_lost
     cuts = Cuts(LENGTH_S)
     cuts.origin_s = 100.0
     [alone] = cuts.add(0, a_part(0, 0, 1))
-    assert (alone.processes, alone.commits) == (1, 1)
+    assert alone.processes == 1
+    assert alone.commits == 1
     assert cuts.add(1, a_part(0, 0, 1, 2)) == []
     assert [cuts.add(0, a_part(number, number, 1)) for number in range(1, 5)] == [[]] * 4
     [both] = cuts.add(1, a_part(1, 4, 10, 2))
-    assert (both.processes, both.commits, both.end_s) == (2, 15, 102.5)
+    assert both.processes == 2
+    assert both.commits == 15
+    assert both.end_s == 102.5
     assert cuts.rest() is None
 
 
@@ -199,42 +212,52 @@ def test_the_report_has_the_share_of_each(snapshot: object) -> None:
     assert "process 1" not in render(alone)
 
 
+MORE = """\
+                                        | 1 8 | None
+generator at 93 % of a core             | 1 8 | 2
+generator at 93 % of a core             | 3 8 | 6
+generator at 93 % of a core             | 3 4 | 4
+generator at 93 % of a core             | 1 1 | None
+generator at 93 % of a core             | 0 8 | None
+all 8 clients busy, 1,200 arrivals wait | 1 8 | None
+"""
+"""The limit, processes and clients, and how many processes help."""
+
+
 def test_more_processes_are_named_where_a_core_is_full() -> None:
-    """The limit, processes and clients."""
-    full = "generator at 93 % of a core"
-    more: dict[tuple[str | None, int, int], int | None] = {
-        (None, 1, 8): None,
-        (full, 1, 8): 2,
-        (full, 3, 8): 6,
-        (full, 3, 4): 4,
-        (full, 1, 1): None,
-        (full, 0, 8): None,
-        ("all 8 clients busy, 1,200 arrivals wait", 1, 8): None,
-    }
-    assert {each: processes_that_help(*each) for each in more} == more
+    for limit, load, more in table_of(MORE):
+        assert str(processes_that_help(limit or None, *map(int, load.split()))) == more, (limit, load)
 
 
 CALM = an_interval(0.0, [20_000] * 50, 2)
-ON_THE_WAY = Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 2.0, Part.ACK: 17.5})
-AT_THE_SERVER = Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 17.0, Part.ACK: 2.5})
+TOTALS = {
+    "closed": CALM,
+    "asked": replace(CALM, mode=OPEN),
+    "dropping": replace(CALM, mode=OPEN, dropped=3),
+}
+ANATOMIES = {
+    "on the way": Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 2.0, Part.ACK: 17.5}),
+    "at the server": Anatomy(5.0, 50, 20.0, {Part.WIRE: 0.5, Part.BINLOG: 17.0, Part.ACK: 2.5}),
+    "nothing timed": Anatomy(5.0, 50, 20.0),
+}
+LIMITS = """\
+closed   |                             | 97.0 | on the way
+closed   | generator at 93 % of a core | 97.0 |
+closed   | generator at 93 % of a core | 60.0 |
+closed   | generator 9 ms late         | None |
+closed   |                             | 20.0 | on the way
+closed   |                             | 20.0 | at the server
+asked    |                             | 20.0 | on the way
+dropping |                             | 20.0 | on the way
+closed   |                             | None |
+closed   |                             | 20.0 | nothing timed
+"""
+"""The load, its own limit, how busy the machine is in percent, and where a commit's time goes."""
 
 
 def test_the_limit_is_the_first_that_shows_and_unknown_where_none_does(snapshot: object) -> None:
-    asked = replace(CALM, mode=OPEN)
-    looks: list[tuple[Interval, str | None, float | None, Anatomy | None]] = [
-        (CALM, None, 97.0, ON_THE_WAY),
-        (CALM, "generator at 93 % of a core", 97.0, None),
-        (CALM, "generator at 93 % of a core", 60.0, None),
-        (CALM, "generator 9 ms late", None, None),
-        (CALM, None, 20.0, ON_THE_WAY),
-        (CALM, None, 20.0, AT_THE_SERVER),
-        (asked, None, 20.0, ON_THE_WAY),
-        (replace(asked, dropped=3), None, 20.0, ON_THE_WAY),
-        (CALM, None, None, None),
-        (CALM, None, 20.0, Anatomy(5.0, 50, 20.0)),
-    ]
-    told = [
-        limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
-        for total, limited, machine_percent, anatomy in looks
-    ]
+    told = []
+    for total, limited, percent, anatomy in table_of(LIMITS):
+        more = {"machine_percent": literal_eval(percent), "anatomy": ANATOMIES.get(anatomy)}
+        told.append(limit_of(TOTALS[total], limited=limited or None, **more))
     assert told == snapshot

@@ -20,6 +20,7 @@ from replexplorer.core.errors import ServerRefused
 from replexplorer.core.json_keys import json_keys, json_text
 from replexplorer.engine import outcome
 from replexplorer.formats.documents import plain, schema, to_json
+from tests.typed import fields, table_of
 from tests.unit.conftest import Run
 
 DOCUMENTS = documents()
@@ -58,13 +59,8 @@ class Thing:
         return None if self.mean_ms is None else 2 * self.mean_ms
 
 
-def test_a_value_is_written_as_its_class_says() -> None:
-    assert plain(Thing("db1", object(), 1.23456, {Name("rtt"): (Word.ON,)})) == {
-        "from": "db1",
-        "mean_ms": 1.235,
-        "parts": {"rtt@db2": ["on"]},
-        "double": 2.469,
-    }
+def test_a_value_is_written_as_its_class_says(snapshot: object) -> None:
+    assert plain(Thing("db1", object(), 1.23456, {Name("rtt"): (Word.ON,)})) == snapshot
     assert plain(Path("/a/\udcff")) == "/a/\udcff"
 
 
@@ -73,15 +69,18 @@ def test_zero_and_unknown_are_not_the_same() -> None:
     assert json.loads(to_json(values)) == [None, 0.0, None, None, 0.000123, 3, True]
 
 
+WRONG_KEYS = """\
+show='source'  | has no source
+hide='double'  | has no double
+gone='here'    | has no gone
+source='parts' | has parts twice
+"""
+
+
 def test_what_cannot_be_is_refused_where_it_is_said() -> None:
-    for keys, told in (
-        ({"show": "source"}, "has no source"),
-        ({"hide": "double"}, "has no double"),
-        ({"gone": "here"}, "has no gone"),
-        ({"source": "parts"}, "has parts twice"),
-    ):
+    for keys, told in table_of(WRONG_KEYS):
         with pytest.raises(TypeError, match=f"Thing {told}"):
-            json_keys(**keys)(Thing)
+            json_keys(**fields(keys))(Thing)
     with pytest.raises(TypeError, match="no JSON of <object"):
         plain([object()])
 

@@ -10,7 +10,6 @@ import pytest
 from textual._keyboard_protocol import FUNCTIONAL_KEYS, MODIFIER_FUNCTIONAL_KEYS
 from textual.keys import Keys, _character_to_key
 
-from replexplorer.core.errors import UsageError
 from replexplorer.formats.keymap import key_name, load_keymap
 from replexplorer.ui.actions import (
     ACTIONS,
@@ -23,6 +22,7 @@ from replexplorer.ui.actions import (
     key_label,
     keys_of,
 )
+from tests.known import refused
 
 DEFAULTS = {"knob.undo": "u", "load.toggle": "x", "help": "question_mark", "knob.prev": "up,k"}
 Parse = Callable[[str], tuple[dict[str, str], tuple[str, ...]]]
@@ -39,43 +39,47 @@ def parse(tmp_path: Path) -> Parse:
     return parsed
 
 
-MISTAKES = [
-    '"knob.undoo" = "z"', '"knob.undo" = 3', '"knob.undo" = ""', '"knob.undo" = "x"',
-    '"knob.undo" = "z"\n"load.toggle" = "z"', '"knob.undo" = "ctrl+"', '"knob.undo" = "entr"',
-    'load.toggle = "F5, ?x"', '"knob.undo" = "ctrl+F36"', '"knob.undo" = "page_up"', '"knob.undo" = "5"',
-    '"knob.undo" = "z,ctrl+c"', "[kays]",
-]  # fmt: skip
+MISTAKES = """\
+"knob.undoo" = "z"
+"knob.undo" = 3
+"knob.undo" = ""
+"knob.undo" = "x"
+"knob.undo" = "z"; "load.toggle" = "z"
+"knob.undo" = "ctrl+"
+"knob.undo" = "entr"
+load.toggle = "F5, ?x"
+"knob.undo" = "ctrl+F36"
+"knob.undo" = "page_up"
+"knob.undo" = "5"
+"knob.undo" = "z,ctrl+c"
+[kays]
+"""
 
 
 def test_each_problem_names_file_and_key(parse: Parse, snapshot: object) -> None:
     told = {}
-    for text in MISTAKES:
-        keys, told[text] = parse(f"[keys]\n{text}")
+    for line in MISTAKES.splitlines():
+        keys, told[line] = parse("[keys]\n" + line.replace("; ", "\n"))
         assert len(set(keys.values())) == len(keys)
     assert (told, parse("keys = 3")) == snapshot
 
 
-def test_ids_may_be_quoted_or_bare_and_keys_change_hands(parse: Parse) -> None:
+def test_ids_may_be_quoted_or_bare_and_keys_change_hands(parse: Parse, snapshot: object) -> None:
     """Giving up a clash gives the default back to its owner."""
-    free = parse('[keys]\n"knob.undo" = "z"\nload.toggle = "F5,Ctrl+L"')
-    assert free == ({"knob.undo": "z", "load.toggle": "f5,ctrl+l"}, ())
-    swapped = parse('[keys]\n"knob.undo" = "x"\n"load.toggle" = "u"')
-    assert swapped == ({"knob.undo": "x", "load.toggle": "u"}, ())
-    keys, told = parse('[keys]\n"load.toggle" = "u"\n"knob.undo" = "k"')
-    assert (keys, len(told)) == ({}, 2)
+    changed = (
+        '"knob.undo" = "z"\nload.toggle = "F5,Ctrl+L"',
+        '"knob.undo" = "x"\n"load.toggle" = "u"',
+        '"load.toggle" = "u"\n"knob.undo" = "k"',
+    )
+    assert [parse(f"[keys]\n{each}") for each in changed] == snapshot
 
 
 def test_keys_are_named_as_the_terminal_library_names_them() -> None:
-    names = {
-        "Ctrl+P": "ctrl+p",
-        "shift+left": "shift+left",
-        "R": "R",
-        "ctrl+/": "ctrl+slash",
-        "ctrl+shift+PageDown": "ctrl+shift+pagedown",
-        "ä": "ä",
-        **{mark: _character_to_key(mark) for mark in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~§€"},
-    }
-    assert {written: key_name(written) for written in names} == names
+    written = "Ctrl+P shift+left R ctrl+/ ctrl+shift+PageDown ä"
+    names = "ctrl+p shift+left R ctrl+slash ctrl+shift+pagedown ä"
+    assert [key_name(each) for each in written.split()] == names.split()
+    marks = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~§€"
+    assert [key_name(mark) for mark in marks] == [_character_to_key(mark) for mark in marks]
 
 
 def test_every_key_that_a_terminal_sends_can_be_named() -> None:
@@ -89,8 +93,7 @@ def test_every_key_that_a_terminal_sends_can_be_named() -> None:
 def test_a_broken_file_is_a_usage_error_and_an_absent_one_nothing(tmp_path: Path) -> None:
     assert load_keymap(tmp_path / "keys.toml", DEFAULTS).keys == {}
     (tmp_path / "keys.toml").write_text("[keys\n")
-    with pytest.raises(UsageError, match=r"keys\.toml: is not TOML"):
-        load_keymap(tmp_path / "keys.toml", DEFAULTS)
+    assert "keys.toml: is not TOML" in refused(load_keymap, tmp_path / "keys.toml", DEFAULTS)
 
 
 def test_the_registry_has_no_clash_and_the_footer_no_unknown_action() -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli.experiment import LESSONS
-from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion
 from replexplorer.core.experiment.relations import Found
 from replexplorer.reports.handout import handout
 from replexplorer.reports.report import html
 from tests.known import refused
+from tests.typed import values_of
+from tests.unit.conftest import told_of_mistakes
 
 MINE = """\
 title = "Our link"
@@ -59,12 +60,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_mistake_names_file_line_and_key(file: Path, snapshot: object) -> None:
-    told = {}
-    for line in MISTAKES.splitlines():
-        right, wrong = map(str.strip, line.split("->"))
-        file.write_text(MINE.replace(right, wrong))
-        told[wrong] = refused(LESSONS.named, str(file)).removeprefix(f"{file.parent}/")
-    assert told == snapshot
+    assert told_of_mistakes(MISTAKES, file, lambda file: LESSONS.named(str(file))) == snapshot
 
 
 @pytest.mark.parametrize("lesson", LESSONS.shipped().values(), ids=lambda lesson: lesson.name)
@@ -82,23 +78,27 @@ CHOICE = LessonQuestion(
 FOUND = Found(figures={"tps": 40.0, "round_trip_tps": 42.0, "near.tps": 80.0})
 
 
+GIVEN = """\
+"number" "43"   True
+"number" "45"   False
+"number" None   True
+"choice" "more" False
+"choice" None   True
+"""
+"""The question, what is answered, and whether it is right."""
+
+
 def test_an_answer_is_judged_by_what_was_measured() -> None:
-    for question, given, is_right in (
-        (NUMBER, "43", True),
-        (NUMBER, "45", False),
-        (NUMBER, None, True),
-        (CHOICE, "more", False),
-        (CHOICE, None, True),
-    ):
-        read = None if given is None else question.read(given)
+    for kind, given, is_right in values_of(GIVEN):
+        question = {"number": NUMBER, "choice": CHOICE}[kind]
+        read = given and question.read(given)
         assert question.answered("far", read, FOUND).is_right is is_right, given
         assert question.answered("far", read, Found()).is_right is None
 
 
 def test_what_cannot_be_an_answer_is_refused() -> None:
     for question, given in ((NUMBER, "many"), (NUMBER, "nan"), (CHOICE, "lesser")):
-        with pytest.raises(UsageError):
-            question.read(given)
+        refused(question.read, given)
 
 
 def test_the_page_has_commands_and_blanks_and_no_notes_of_the_trainer() -> None:

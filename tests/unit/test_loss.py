@@ -58,25 +58,19 @@ def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: obje
     assert plain(ledger) == snapshot
 
 
-def test_what_the_table_held_when_it_was_emptied_is_no_loss() -> None:
+def test_what_the_table_held_when_it_was_emptied_is_no_loss(snapshot: object) -> None:
     log = log_of("t 10, i 1 1, a 1 1 11, i 1 2, r 20, t 21, a 1 2 22, i 1 3, a 1 3 23")
-    ledger = count_losses(
-        log, {"db1": rows(c1=[3]), "db2": rows(c1=[1, 2])}, "db1", executed={}, failed_at_us=None
-    )
-    assert (ledger.attempted, ledger.acknowledged, ledger.lost) == (1, 1, 0)
-    assert ledger.nodes["db2"].extra == 0
-    assert ledger.nodes["db2"].missing == 1
+    nodes = {"db1": rows(c1=[3]), "db2": rows(c1=[1, 2])}
+    assert plain(count_losses(log, nodes, "db1", executed={})) == snapshot
 
 
-def test_a_file_that_was_begun_again_says_nothing_of_before() -> None:
+def test_a_file_that_was_begun_again_says_nothing_of_before(snapshot: object) -> None:
     """Its clients of before are told of rows whose intents are gone: those are settled, and so is a client
     that left."""
     log = log_of("r 20, t 21, a 1 7 22, f 2 4 1290, i 1 8, a 1 8 23, s db1 1 5 8")
     lagging = rows(c1=[6, 7, 8], c2=[3, 4], c9=[1, 2])
-    ledger = count_losses(log, {"db1": rows(c1=[8]), "db2": lagging}, "db1", executed={})
-    assert (ledger.attempted, ledger.acknowledged, ledger.failed, ledger.lost) == (1, 1, 0, 0)
-    assert ledger.phantom_reads == 0
-    assert (ledger.nodes["db2"].rows, ledger.nodes["db2"].extra) == (1, 0)
+    nodes = {"db1": rows(c1=[8]), "db2": lagging}
+    assert plain(count_losses(log, nodes, "db1", executed={})) == snapshot
 
 
 @dataclass
@@ -128,7 +122,8 @@ def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) 
     acknowledged, unknown = len(history.acknowledged), len(history.unknown)
     attempted = acknowledged + history.failed + unknown
     assert log.standing == LedgerStanding(attempted, acknowledged, history.failed, unknown)
-    assert (ledger.acknowledged, ledger.lost) == (acknowledged, len(lost))
+    assert ledger.acknowledged == acknowledged
+    assert ledger.lost == len(lost)
     assert set(ledger.lost_sample) <= lost
     assert len(ledger.lost_sample) == min(len(lost), 20)
     assert ledger.unknown_present == len(history.unknown & there)
@@ -136,7 +131,8 @@ def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) 
     assert (ledger.newest_lost_age_ms is None) == (not lost)
     for name, found in history.nodes.items():
         node = ledger.nodes[name]
-        assert (node.rows, node.missing) == (len(found), len(history.acknowledged - found))
+        assert node.rows == len(found)
+        assert node.missing == len(history.acknowledged - found)
         assert node.extra == len(found - there)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-import pytest
 from pydantic import TypeAdapter
 
 from replexplorer import __version__
@@ -33,6 +32,7 @@ from replexplorer.formats.documents import plain
 from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import markdown
 from tests.known import refused
+from tests.typed import table_of
 
 DIES, CUT, LOST = FailureKind.PROCESS_DIES, FailureKind.POWER_CUT, FailureKind.SOURCE_LOST
 
@@ -65,13 +65,12 @@ async 1/1 0/0 power_cut  | 2
 """
 
 
-@pytest.mark.parametrize("line", CHOSEN.splitlines())
-def test_cells_are_chosen_by_words_one_of_each_kind_that_is_given(line: str) -> None:
-    words, count = (each.split() for each in line.split("|"))
-    chosen = chosen_cells(matrix_cells(quick=False), words)
-    assert len(chosen) == int(*count)
-    spelled = {word.replace("-", "_") for word in words}
-    assert all(spelled.intersection(cell.words) or not words for cell in chosen)
+def test_cells_are_chosen_by_words_one_of_each_kind_that_is_given() -> None:
+    for words, count in table_of(CHOSEN):
+        chosen = chosen_cells(matrix_cells(quick=False), words.split())
+        assert len(chosen) == int(count), words
+        spelled = {word.replace("-", "_") for word in words.split()}
+        assert all(spelled.intersection(cell.words) or not words for cell in chosen)
 
 
 def test_words_that_choose_nothing_are_refused(snapshot: object) -> None:
@@ -94,7 +93,8 @@ def test_each_cell_is_a_drill_that_ends_the_source_and_brings_it_back_unless_it_
 def test_a_group_meets_each_failure() -> None:
     for system in ("group", "galera"):
         whole, quick = (matrix_cells(quick=each, system=system) for each in (False, True))
-        assert (len(set(whole)), len(quick)) == (10, 5)
+        assert len(set(whole)) == 10
+        assert len(quick) == 5
         assert set(quick) < set(whole)
         assert [cell.failure for cell in quick] == list(FailureKind)
         assert sum(cell_drill(cell, clients=8).seconds(quick=True) for cell in quick) < 150
@@ -109,7 +109,9 @@ def test_each_cell_of_a_group_lets_it_write_again_and_only_a_lost_member_stays_a
         drill = cell_drill(cell, clients=8)
         doings = [step.doing for step in drill.steps]
         waited = [step.what for step in drill.steps if step.doing is Doing.UNTIL]
-        assert (drill.systems, drill.replicas, drill.survivor) == (("group",), 2, "")
+        assert drill.systems == ("group",)
+        assert drill.replicas == 2
+        assert drill.survivor == ""
         assert "writing" in waited
         assert (Doing.CLEAR in doings) is (cell.failure is not LOST)
         assert ("blocked" in waited) is (cell.failure is FailureKind.MAJORITY_LOST)
@@ -131,10 +133,9 @@ last second | 5 4000 | no
 """How many are gone, and the age of the oldest in ms."""
 
 
-@pytest.mark.parametrize("line", AMOUNTS.splitlines())
-def test_what_an_amount_allows(line: str) -> None:
-    amount, gone, allowed = map(str.strip, line.split("|"))
-    assert Amount(amount).allows(*map(int, gone.split())) is (allowed == "yes")
+def test_what_an_amount_allows() -> None:
+    for amount, gone, allowed in table_of(AMOUNTS):
+        assert Amount(amount).allows(*map(int, gone.split())) is (allowed == "yes"), amount
 
 
 def ledger_of(lost: int) -> LossLedger:
@@ -193,7 +194,9 @@ def test_of_a_group_a_report_says_what_a_member_needed_and_nothing_of_the_meter(
     why = "db1 is not a member of the group (ERROR): a copy of the group's data brought it back"
     cell = found(MatrixCell(Mode.GROUP, 0, 0, CUT), 0, METER)
     result = matrix_of(replace(cell, repaired=(why,)))
-    assert (result.system, cell.meter, result.verdict) == ("group", None, "holds")
+    assert result.system == "group"
+    assert cell.meter is None
+    assert result.verdict == "holds"
     assert result.cells[0].line.endswith(f"; {why}")
     told = markdown(experiment_report(result))
     assert f"power cut, Group Replication 0/0: {why}" in told

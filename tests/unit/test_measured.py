@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 from math import exp
 
 import pytest
@@ -36,6 +37,8 @@ from replexplorer.core.stats.ratio import (
     ratio_text,
 )
 from tests.known import known
+from tests.typed import values_of
+from tests.unit.test_batch_means import wandering
 
 NORMAL = {50: 0.0, 95: 1.644854, 99: 2.326348}
 MID_US, WITHIN, BETWEEN = 90_000, 0.2, 0.08
@@ -44,19 +47,17 @@ MID_US, WITHIN, BETWEEN = 90_000, 0.2, 0.08
 def measured(source: random.Random, seconds: int, a_second: int, phi: float) -> dict[int, Percentile | None]:
     """A minute of log-normal latencies whose middle wanders from second to second."""
     stretches, total = Stretches(), Histogram()
-    state = source.gauss(0, 1)
-    for _ in range(seconds):
-        state = phi * state + (1 - phi * phi) ** 0.5 * source.gauss(0, 1)
+    for state in islice(wandering(source, phi), seconds):
         middle = MID_US * exp(BETWEEN * state)
         second = Histogram.of(int(middle * exp(WITHIN * source.gauss(0, 1))) for _ in range(a_second))
         stretches.add(1.0, a_second, second)
         total.add(second)
     ranks = Ranks.of(total)
     spreads = spreads_of(stretches, ranks, total.mean_ms).shares
-    found: dict[int, Percentile | None] = {}
-    for percent, spread in zip(PERCENTS, spreads, strict=True):
-        found[percent] = None if isinstance(spread, Lack) else Percentile(percent / 100, ranks, spread)
-    return found
+    return {
+        percent: None if isinstance(spread, Lack) else Percentile(percent / 100, ranks, spread)
+        for percent, spread in zip(PERCENTS, spreads, strict=True)
+    }
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.6])
@@ -156,13 +157,16 @@ def test_between_slots_values_grow_with_their_share(values: list[int], one: floa
 def test_joined_stretches_are_one_histogram(left: list[int], right: list[int]) -> None:
     parts = [Stretch(1.0, len(values), Ranks.of(Histogram.of(values))) for values in (left, right)]
     joined = Stretch.joined(parts)
-    assert (joined.duration_s, joined.commits) == (2.0, len(left) + len(right))
+    assert joined.duration_s == 2.0
+    assert joined.commits == len(left) + len(right)
     assert joined.latency.counts() == Ranks.of(Histogram.of(left + right)).counts()
 
 
 def test_no_value_no_rank() -> None:
     empty = Ranks([])
-    assert (empty.count, empty.slot(0.5), empty.upto(7)) == (0, None, 0)
+    assert empty.count == 0
+    assert empty.slot(0.5) is None
+    assert empty.upto(7) == 0
     assert Ranks.of(Histogram()).counts() == [], "a stretch without a commit ended a lab with a ValueError"
 
 
@@ -218,14 +222,21 @@ def test_a_ratio_does_not_depend_on_how_fast_the_load_is() -> None:
     assert (slow.value, slow.low, slow.high) == pytest.approx((fast.value, fast.low, fast.high))
 
 
+APART = """\
+2 1.0  None
+3 33.0 -1
+3 34.0 None
+9 66.0 -1
+9 67.0 None
+"""
+"""How many seconds, the most TPS of any after the change, and the verdict."""
+
+
 def test_what_was_seen_of_few_seconds_must_lie_apart_by_more_the_fewer_they_are() -> None:
-    """How many seconds, the most TPS of any after the change, and the verdict."""
-    for count, most_after, sign in (
-        (2, 1.0, None), (3, 33.0, -1), (3, 34.0, None), (9, 66.0, -1), (9, 67.0, None),
-    ):  # fmt: skip
+    for count, most_after, sign in values_of(APART):
         before, after = Extremes(100.0, 120.0, count), Extremes(most_after / 2, most_after, 60)
         found = ratio_of(ComparedSide(110.0, SHORT, before), ComparedSide(most_after * 0.75, SHORT, after))
-        assert (found.sign if found else None) == sign
+        assert (found.sign if found else None) == sign, (count, most_after)
 
 
 def test_the_range_bounds_what_correlated_seconds_leave_open() -> None:

@@ -31,23 +31,18 @@ from replexplorer.core.model.prediction import local_cost, measured, predict
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.formats.calibration import shipped_calibration
 from tests.known import known, refused
-from tests.typed import typed
+from tests.typed import fields, table_of, typed, values_of
 
 CALIBRATION = Calibration(
     day="2026-01-31",
     machine="2 cores",
     server="mysql 9.7.4",
-    runs=112,
     validation=Validation(64, 0.09, 0.2, 0.05),
-    most_clients=64,
-    most_rtt_ms=85.0,
-    least_rtt_ms=0.25,
     local={"update_index": LocalCost(0.1, 0.3), "insert": LocalCost(0.1, 0.4)},
-    fsync_ms=0.2,
-    receive_ms=0.1,
-    fsync_cpu_ms=0.15,
-    asleep_ms=0.5,
-    asleep_after_ms=10.0,
+    **fields(
+        "runs=112 most_clients=64 most_rtt_ms=85.0 least_rtt_ms=0.25 fsync_ms=0.2 receive_ms=0.1"
+        " fsync_cpu_ms=0.15 asleep_ms=0.5 asleep_after_ms=10.0"
+    ),
 )
 FAR = OperatingPoint(1, "update_index", rtt_ms=85.0, semi_sync=True, redo_fsyncs=0, binlog_fsyncs=0)
 
@@ -115,12 +110,11 @@ insert           1     64 64.0
 """Of a workload, a spread and clients how many commit at once; a spread beyond the rows that are is none."""
 
 
-@pytest.mark.parametrize("line", AT_ONCE.splitlines())
-def test_clients_that_want_a_locked_row_do_not_commit_meanwhile(line: str) -> None:
-    workload, key_spread, clients, number = line.split()
-    hot = hot_rows(workload, int(key_spread))
-    assert under_way(int(clients), hot) == pytest.approx(float(number), abs=0.1)
-    assert locked_rows(replace(FAR, workload=workload, key_spread=int(key_spread))) == hot
+def test_clients_that_want_a_locked_row_do_not_commit_meanwhile() -> None:
+    for workload, key_spread, clients, number in table_of(AT_ONCE, None):
+        hot = hot_rows(workload, int(key_spread))
+        assert under_way(int(clients), hot) == pytest.approx(float(number), abs=0.1)
+        assert locked_rows(replace(FAR, workload=workload, key_spread=int(key_spread))) == hot, workload
 
 
 def test_a_row_is_locked_over_the_fsyncs_but_not_over_the_wait_after_the_commit() -> None:
@@ -134,28 +128,28 @@ def test_a_row_is_locked_over_the_fsyncs_but_not_over_the_wait_after_the_commit(
         assert locked_rows(replace(setting, key_spread=0)) is None
 
 
-OF_60_MS = replace(FAR, rtt_ms=60.0, rtt_asked_ms=60.0, clients=8)
-SLOW_DISK = OperatingPoint(1, "update_index", fsync_delay_ms=5.0)
-
-
-MEASURED = {
-    replace(OF_60_MS, key_spread=1): (16.0, 0.014),
-    replace(OF_60_MS, key_spread=200): (113.5, 0.059),
-    replace(OF_60_MS, key_spread=1, after_commit=True): (120.1, 0.055),
-    replace(OF_60_MS, key_spread=200, after_commit=True): (124.3, -0.017),
-    SLOW_DISK: (85.0, 0.046),
-    replace(SLOW_DISK, clients=16): (884.0, -0.063),
-    replace(SLOW_DISK, fsync_delay_ms=20.0): (23.0, 0.041),
-    replace(SLOW_DISK, clients=16, fsync_delay_ms=20.0): (249.0, 0.002),
-}
+FAR_ROWS = "semi_sync=True redo_fsyncs=0 binlog_fsyncs=0 clients=8 rtt_ms=60.0 rtt_asked_ms=60.0"
+MEASURED = f"""\
+{FAR_ROWS} key_spread=1                     | 16.0   0.014
+{FAR_ROWS} key_spread=200                   | 113.5  0.059
+{FAR_ROWS} key_spread=1 after_commit=True   | 120.1  0.055
+{FAR_ROWS} key_spread=200 after_commit=True | 124.3 -0.017
+clients=1 fsync_delay_ms=5.0                | 85.0   0.046
+clients=16 fsync_delay_ms=5.0               | 884.0 -0.063
+clients=1 fsync_delay_ms=20.0               | 23.0   0.041
+clients=16 fsync_delay_ms=20.0              | 249.0  0.002
+"""
 """TPS, and by what share the model is off."""
 
 
 def test_what_no_run_was_fitted_to_is_predicted_as_measured() -> None:
     """Rows that others lock, 8 clients at 60 ms; and slow disks (docs/explanation/model.md)."""
     calibration = shipped_calibration().calibration
-    found = {each: tps(each, calibration) / measured_tps - 1 for each, (measured_tps, _) in MEASURED.items()}
-    assert found == pytest.approx({each: off for each, (_, off) in MEASURED.items()}, abs=0.002)
+    for line in MEASURED.splitlines():
+        setting, figures = line.split("|")
+        measured_tps, off = map(float, figures.split())
+        predicted = tps(OperatingPoint(workload="update_index", **fields(setting)), calibration)
+        assert predicted / measured_tps - 1 == pytest.approx(off, abs=0.002), line
 
 
 BEHIND = """\
@@ -172,9 +166,8 @@ BEHIND = """\
 
 
 def test_a_group_waits_for_the_one_before_it() -> None:
-    for line in BEHIND.splitlines():
-        redo_ms, binlog_ms, clients, wait_ms = map(int, line.split())
-        assert behind_ms(redo_ms, binlog_ms, clients) == pytest.approx(wait_ms), line
+    for *case, wait_ms in values_of(BEHIND):
+        assert behind_ms(*case) == pytest.approx(wait_ms), case
     twice = replace(FAR, clients=16, rtt_ms=0.0, redo_fsyncs=1.0, binlog_fsyncs=1.0, fsync_delay_ms=20.0)
     terms = solve(replace(twice, group_delay_ms=5.0), CALIBRATION, LocalCost(0.1, 0.3)).terms
     assert terms[CostTerm.REDO] == pytest.approx(20.2), "the binlog is the slower one, with its group's delay"
@@ -222,35 +215,40 @@ def test_the_bound_holds_without_being_asked(setting: OperatingPoint, calibratio
 
 def test_the_ceiling_holds_whatever_the_model_says() -> None:
     predicted = known(predict(replace(FAR, clients=8), CALIBRATION, at_most_tps=50.0))
-    assert (predicted.tps, predicted.latency_ms) == (50.0, 160.0)
+    assert predicted.tps == 50.0
+    assert predicted.latency_ms == 160.0
 
 
 FSYNC = OperatingPoint(1, "update_index", fsync_delay_ms=2.0)
 
 
-LIMITED = [
-    FAR,
-    replace(FAR, rtt_ms=2.0, clients=4),
-    replace(FSYNC, clients=8, fsync_delay_ms=10.0),
-    FSYNC,
-    replace(FSYNC, redo_fsyncs=0.0),
-    replace(FSYNC, redo_fsyncs=0.0, fsync_delay_ms=20.0),
-    replace(FAR, clients=64, rtt_ms=0.0),
-    OperatingPoint(1, "insert", redo_fsyncs=0, binlog_fsyncs=0),
-]
+LIMITED = """\
+far
+far rtt_ms=2.0 clients=4
+fsync clients=8 fsync_delay_ms=10.0
+fsync
+fsync redo_fsyncs=0.0
+fsync redo_fsyncs=0.0 fsync_delay_ms=20.0
+far clients=64 rtt_ms=0.0
+fsync workload="insert" redo_fsyncs=0 binlog_fsyncs=0 fsync_delay_ms=0.0
+"""
 
 
 def test_the_limit_in_words(snapshot: object) -> None:
-    assert [known(predict(each, CALIBRATION)).limit for each in LIMITED] == snapshot
+    told = {}
+    for line in LIMITED.splitlines():
+        setting = replace(FAR if line.startswith("far") else FSYNC, **fields(line))
+        told[line] = known(predict(setting, CALIBRATION)).limit
+    assert told == snapshot
 
 
 def test_the_limit_of_a_measured_commit_has_the_share_that_its_bar_shows(snapshot: object) -> None:
     """36 + 18 + 25 of 102 ms: the queue for the fsyncs is a part of the wait for them."""
     near = OperatingPoint(32, "update_index", fsync_delay_ms=10.0)
-    seen = anatomy(wire=6.0, execute=16.0, fsync_queue=36.0, redo=18.0, binlog=25.0, engine=1.0)
+    seen = anatomy("wire=6.0 execute=16.0 fsync_queue=36.0 redo=18.0 binlog=25.0 engine=1.0")
     far = replace(near, rtt_ms=25.0, semi_sync=True, fsync_delay_ms=0.0)
     acked = anatomy(
-        wire=6.0, execute=16.0, fsync_queue=2.0, redo=18.0, binlog=25.0, engine=1.0, ack_queue=40.0, ack=20.0
+        "wire=6.0 execute=16.0 fsync_queue=2.0 redo=18.0 binlog=25.0 engine=1.0 ack_queue=40.0 ack=20.0"
     )
     told = [known(predict(at, CALIBRATION, anatomy=each)).limit for at, each in ((near, seen), (far, acked))]
     assert told == snapshot
@@ -266,8 +264,10 @@ def test_arrivals_that_the_clients_can_take_are_all_answered() -> None:
     assert fast.tps == pytest.approx(most)
 
 
-def anatomy(**parts: float) -> Anatomy:
-    return Anatomy(5.0, 1000, sum(parts.values()), {Part(name): ms for name, ms in parts.items()})
+def anatomy(parts: str) -> Anatomy:
+    """`wire=6.0 ack=20.0`: parts in ms."""
+    found = fields(parts)
+    return Anatomy(5.0, 1000, sum(found.values()), {Part(name): ms for name, ms in found.items()})
 
 
 @given(st.integers(1, 64), st.floats(0.3, 4.0))
@@ -275,7 +275,7 @@ def test_the_measured_local_cost_is_scaled_until_the_model_has_it(clients: int, 
     setting = replace(FAR, clients=clients, semi_sync=False)
     slower = LocalCost(0.1 * times, 0.3 * times)
     answer = solve(setting, CALIBRATION, slower)
-    seen = anatomy(execute=answer.latency_ms)
+    seen = anatomy(f"execute={answer.latency_ms}")
     _, local = measured(setting, CALIBRATION, seen)
     assert (known(local).delay_ms, known(local).cpu_ms) == pytest.approx(
         (slower.delay_ms, slower.cpu_ms), rel=0.01
@@ -283,7 +283,7 @@ def test_the_measured_local_cost_is_scaled_until_the_model_has_it(clients: int, 
 
 
 def test_the_fsync_is_the_measured_one_and_unknown_parts_leave_the_calibration() -> None:
-    setting, local = measured(FSYNC, CALIBRATION, anatomy(redo=2.0, binlog=3.0))
+    setting, local = measured(FSYNC, CALIBRATION, anatomy("redo=2.0 binlog=3.0"))
     assert setting.fsync_ms == 2.5
     assert local is None
 
@@ -314,13 +314,14 @@ def test_a_commit_waits_for_the_fastest_that_suffice() -> None:
         assert operating_point_of(values, ("a", "b"), rtts_ms=(85.0, 5.0)).rtt_ms == rtt_ms
 
 
-def test_what_was_never_calibrated_is_told() -> None:
-    values = typed("clients=128 workload=ledger rtt@db2=200 semi_sync=on jitter@db2=5")
-    told = beyond(operating_point_of(values, ("db2", "b")), values, ("db2", "b"), CALIBRATION)
-    assert [line.split()[0] for line in told] == ["workload", "clients", "2", "jitter@db2=5"]
-    values = typed("clients=64 rtt@db2=85 key_spread=8 sync_relay_log@db2=1")
-    told = beyond(operating_point_of(values, ("db2",)), values, ("db2",), CALIBRATION)
-    assert told == ("sync_relay_log@db2=1 is not in the model",)
+def test_what_was_never_calibrated_is_told(snapshot: object) -> None:
+    told = []
+    for text, *replicas in (
+        ("clients=128 workload=ledger rtt@db2=200 semi_sync=on jitter@db2=5", "db2", "b"),
+        ("clients=64 rtt@db2=85 key_spread=8 sync_relay_log@db2=1", "db2"),
+    ):
+        told.append(beyond(operating_point_of(typed(text), replicas), typed(text), replicas, CALIBRATION))
+    assert told == snapshot
 
 
 IN_THE_MODEL = (
@@ -366,7 +367,8 @@ def test_no_cell_is_predicted_from_its_own_runs() -> None:
         seen.append({each.setting.clients for each in others})
         return BASE
 
-    assert (checks(cross_validated([run(1, 100.0)] * 3, refitted)), seen) == ((), [])
+    assert checks(cross_validated([run(1, 100.0)] * 3, refitted)) == ()
+    assert seen == []
     for cells in (2, 9, 10, 11, 64):
         seen.clear()
         runs = [run(1 + index % cells, 100.0) for index in range(3 * cells)]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from replexplorer.cli import experiment_run
 from replexplorer.cli.experiment import LABS
 from replexplorer.cli.experiment_run import names_beside
-from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.lab import Phase, PhaseResult
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
@@ -22,7 +21,8 @@ from replexplorer.engine.experiment.lab_scripts import SCRIPTS
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import STACK_NAME_PATTERN
 from tests.known import refused
-from tests.unit.conftest import Run
+from tests.typed import values_of
+from tests.unit.conftest import Run, told_of_mistakes
 
 MINE = """\
 title = "Ours across the ocean"
@@ -70,11 +70,10 @@ def test_a_file_is_a_lab(file: Path, snapshot: object) -> None:
     assert [lab.name, lab.title, lab.replicas, *phases] == snapshot
 
 
-def test_a_knob_goes_by_any_of_its_names(file: Path) -> None:
+def test_a_knob_goes_by_any_of_its_names(file: Path, snapshot: object) -> None:
     file.write_text(MINE.replace("clients = 4", '"CLIENTS@load" = 4, "rtt@db3" = 9'))
     lab = LABS.named(str(file))
-    assert lab.phases[0].settings == ("semi_sync=off", "rtt=70ms", "clients=4", "rtt@db3=9")
-    assert lab.turns == ("semi_sync", "rtt", "clients", "rtt@db3")
+    assert (lab.phases[0].settings, lab.turns) == snapshot
 
 
 def result(phase: Phase, value_us: int, tps: float) -> PhaseResult:
@@ -82,15 +81,19 @@ def result(phase: Phase, value_us: int, tps: float) -> PhaseResult:
     return PhaseResult(phase, service=Histogram.of([value_us] * 100), tps=tps, protection=protection)
 
 
+HELD = """\
+71_000 499.0 True True  True
+69_000 499.0 True True  False
+71_000 501.0 True False True
+"""
+"""Latency and TPS of the second phase; then whether it was protected, its TPS against half of async's, its
+p50 against a round trip."""
+
+
 def test_it_is_judged_by_its_comparisons(file: Path) -> None:
-    """Whether the phase was protected, its TPS against half of async's, its p50 against a round trip."""
     lab = LABS.named(str(file))
     async_, semi = lab.phases
-    for semi_us, semi_tps, held in (
-        (71_000, 499.0, [True, True, True]),
-        (69_000, 499.0, [True, True, False]),
-        (71_000, 501.0, [True, False, True]),
-    ):
+    for semi_us, semi_tps, *held in values_of(HELD):
         found = {"async": result(async_, 900, 1000.0), "semi-sync": result(semi, semi_us, semi_tps)}
         assert [relation.holds for relation in lab.judge(found)] == held
 
@@ -115,35 +118,26 @@ right = 70                     -> right = nan
 times = 0.5                    -> times = inf
 times = 0.5                    -> times = 0
 """
-"""What stands there, and what instead; `;` is the end of a line."""
+"""What stands there, and what instead."""
 
 
 def test_what_is_wrong_is_told_with_its_line(file: Path, snapshot: object) -> None:
-    told = {}
-    for line in MISTAKES.splitlines():
-        old, new = (side.strip().replace("; ", "\n") for side in line.split("->"))
-        assert old in MINE
-        file.write_text(MINE.replace(old, new, 1))
-        told[new] = refused(LABS.named, str(file)).replace(str(file.parent), "HERE")
-    assert told == snapshot
+    assert told_of_mistakes(MISTAKES, file, lambda file: LABS.named(str(file))) == snapshot
 
 
 def test_files_of_the_labs_directory_go_by_their_names(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, snapshot: object
 ) -> None:
     monkeypatch.setattr(paths, "experiments_directory", lambda _: tmp_path)
     (tmp_path / "mine.toml").write_text(MINE)
     (tmp_path / "broken.toml").write_text("phase = 1")
     (tmp_path / "tour.toml").write_text(MINE)
     found, failed = LABS.own()
-    assert [lab.name for lab, _ in found] == ["mine"]
-    assert [file.name for file, _ in failed] == ["broken.toml", "tour.toml"]
-    assert str(failed[1][1]) == f"{tmp_path}/tour.toml: the lab tour ships: give the file another name"
+    wrong = {file.name: str(error).replace(str(tmp_path), "HERE") for file, error in failed}
+    assert ([lab.name for lab, _ in found], wrong) == snapshot
     assert LABS.named("mine").title == "Ours across the ocean"
-    with pytest.raises(UsageError, match="no such lab file"):
-        LABS.named("./none.toml")
-    with pytest.raises(UsageError, match=r"unknown lab 'mien': did you mean mine"):
-        LABS.named("mien")
+    assert "no such lab file" in refused(LABS.named, "./none.toml")
+    assert "unknown lab 'mien': did you mean mine" in refused(LABS.named, "mien")
 
 
 def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path) -> None:
@@ -187,10 +181,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("there")
-def test_a_lab_that_makes_stacks_looks_for_all_of_them_before_it_makes_one(run: Run) -> None:
-    assert run("lab run systems-78ms --quick --stack wan") == (
-        4,
-        "",
-        "replexplorer: stack 'wan-lab-galera' already exists, and this makes one with that name:"
-        " `replexplorer down --stack wan-lab-galera`, or another --stack\n",
-    )
+def test_a_lab_that_makes_stacks_looks_for_all_of_them_before_it_makes_one(
+    run: Run, snapshot: object
+) -> None:
+    assert run("lab run systems-78ms --quick --stack wan") == snapshot

@@ -26,7 +26,9 @@ def test_the_interval_has_the_truth_19_times_of_20() -> None:
 def test_few_blocks_bound_nothing() -> None:
     for count in range(1, 6):
         found = paired.ratio_of_blocks([0.0] * count)
-        assert (found.value, found.low, found.high) == (1.0, None, None)
+        assert found.value == 1.0
+        assert found.low is None
+        assert found.high is None
 
 
 async def test_what_drifts_falls_out_and_what_is_known_ends_it() -> None:

@@ -63,7 +63,8 @@ def test_a_long_text_keeps_its_beginning_and_its_end(text: str, most: int) -> No
     assert len(short) == min(len(text), most)
     if len(text) > most:
         assert short.count("…") >= 1
-        assert (short[0], short[-1]) == (text[0], text[-1])
+        assert short[0] == text[0]
+        assert short[-1] == text[-1]
 
 
 def test_an_error_is_one_short_line_whatever_it_repeats() -> None:

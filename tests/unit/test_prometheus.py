@@ -15,17 +15,14 @@ from replexplorer.core.server.truth import ReplicaTruth, Workers
 from replexplorer.engine.outcome import Status
 from replexplorer.formats.documents import plain
 from replexplorer.formats.prometheus import METRICS, exposition
+from tests.typed import fields
 from tests.unit.test_cli_render import everything_down, status_of
 
 REPLICA = NodeView(
     "db2",
     "replica",
-    reachable=True,
-    gtid_executed="u:1-7",
-    io_thread="on",
-    sql_thread="error",
     sql_error=ThreadError(1062, "Duplicate entry"),
-    lag_s=1.5,
+    **fields("reachable=True gtid_executed='u:1-7' io_thread='on' sql_thread='error' lag_s=1.5"),
     applier=ReplicaTruth("db2", queued=12, applied_tps=245.5, drain_s=4.0, workers=Workers(3, 4)),
 )
 STATUS = status_of(
@@ -36,7 +33,7 @@ STATUS = status_of(
         NodeView("db3", "down", reachable=False, diverged="lacks a transaction of its own"),
     ),
     protection=Protection(
-        ProtectionState.DEGRADED, requested=True, replicas_acking=0, replicas_required=1, fallbacks=2
+        ProtectionState.DEGRADED, **fields("requested=True replicas_acking=0 replicas_required=1 fallbacks=2")
     ),
     links=(LinkView("db2", settings=LinkSettings(85.0), rtt_measured_ms=85.432, source="db1"),),
     disks=(DiskView("db1", delay_ms=0.0, measured_ms=0.25),),

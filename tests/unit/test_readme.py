@@ -36,7 +36,7 @@ def drawn(name: str, what: str) -> str:
 
 
 def table_of(rows: Iterable[tuple[str, ...]], *heads: str) -> str:
-    """A table of the docs, to be pasted where it differs."""
+    """A table of the docs."""
     cells = [heads, ("---",) * len(heads), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
 
@@ -52,8 +52,12 @@ def default_words(knob: Knob) -> str:
     return f"{usual} ({', '.join(others)})" if others else usual
 
 
+def check(name: str, what: str, rows: Iterable[tuple[str, ...]], *heads: str) -> None:
+    """A table of the docs is this one: paste it where it differs."""
+    assert drawn(f"reference/{name}", what) == table_of(rows, *heads)
+
+
 def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
-    table = drawn("reference/knobs", "knobs")
     rows = [
         (
             ", ".join(f"`{name}`" for name in dict.fromkeys((k.key, *k.variables[:1]))),
@@ -63,21 +67,19 @@ def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
         )
         for k in BY_KEY.values()
     ]
-    wanted = table_of(rows, "knob", "values", "default", "what it does")
-    assert table == wanted
+    check("knobs", "knobs", rows, "knob", "values", "default", "what it does")
 
 
 def test_the_table_of_faults_is_drawn_from_their_kinds() -> None:
-    table = drawn("reference/faults", "faults")
     rows = [(f"`{kind.form}`", kind.does, kind.without_node, kind.undone) for kind in KINDS]
-    assert table == table_of(rows, "fault", "what happens", "without `@NODE`", "`fault clear`")
+    check("faults", "faults", rows, "fault", "what happens", "without `@NODE`", "`fault clear`")
 
 
 def test_the_tables_of_drills_are_drawn_from_those_that_ship() -> None:
     drills = [(f"`{drill.name}`", drill.title, drill.teaches) for drill in DRILLS.shipped().values()]
     figures = [(f"`{name}`", words) for name, words in FIGURES.items()]
-    assert drawn("reference/drills", "drills") == table_of(drills, "drill", "what happens", "what it shows")
-    assert drawn("reference/drills", "figures") == table_of(figures, "figure", "what it is")
+    check("drills", "drills", drills, "drill", "what happens", "what it shows")
+    check("drills", "figures", figures, "figure", "what it is")
 
 
 def test_the_table_of_keys_is_drawn_from_the_actions() -> None:
@@ -85,8 +87,7 @@ def test_the_table_of_keys_is_drawn_from_the_actions() -> None:
         (f"`{each.id}`", " ".join(f"`{key_label(key)}`" for key in keys_of(each.id, {})), each.title)
         for each in ACTIONS
     ]
-    table = drawn("reference/keys", "keys")
-    assert table == table_of(rows, "id", "keys", "does"), "paste it"
+    check("keys", "keys", rows, "id", "keys", "does")
 
 
 def test_the_table_of_commands_is_drawn_from_the_parser() -> None:
@@ -106,7 +107,7 @@ def test_the_table_of_commands_is_drawn_from_the_parser() -> None:
             typed = re.sub(r" \[-(?:[^][]|\[[^]]*\])*\]", "", parsers[name].format_usage())
             if "run" in COMMANDS[name] and name != "config":
                 rows.append((f"`{' '.join(typed.split()[2:])}`", COMMANDS[name]["does"]))
-    assert drawn("reference/commands", "commands") == table_of(rows, "command", "what it does"), "paste it"
+    check("commands", "commands", rows, "command", "what it does")
     assert len(page("reference/commands").encode()) <= 9 * 1024
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,25 +28,36 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import repeated
 from replexplorer.engine.experiment.lab import judged, merged
 from tests.known import known
+from tests.typed import table_of, values_of
 
 FIGURES = {"lost": 5.0, "clients": 8.0, "tps_during": 12.5}
 TIMELINE = (StateAt(0.0, "protected"), StateAt(2.0, "blocked"), StateAt(5.0, "degraded"))
 
 
-def compared(left: str, sign: str, right: str | float, times: float = 1.0, plus: float = 0.0) -> Claim:
-    return Claim("x", left, right, sign, times, plus)  # type: ignore[arg-type]
+def claim(text: str, **more: Any) -> Claim:
+    """`lost >= clients, 0.5 2`: a sign between two figures, and what the right one is multiplied by and added
+    to."""
+    compared, _, changed = text.partition(", ")
+    left, sign, right = re.split(" (==|!=|<=|>=|<|>) ", compared)
+    number = right if right[0].isalpha() else float(right)
+    return Claim("x", left, number, sign, *map(float, changed.split()), **more)  # type: ignore[arg-type]
+
+
+EXPECTED = """\
+lost == 0
+lost >= clients, 0.5 2
+phantom_reads == 0
+lost < rpo_ms
+lost < lost
+lost <= lost
+lost > lost
+lost != lost
+"""
 
 
 def test_an_expectation_holds_or_says_what_was_found(snapshot: object) -> None:
     expected = [
-        compared("lost", "==", 0.0),
-        compared("lost", ">=", "clients", 0.5, 2),
-        compared("phantom_reads", "==", 0.0),
-        compared("lost", "<", "rpo_ms"),
-        compared("lost", "<", "lost"),
-        compared("lost", "<=", "lost"),
-        compared("lost", ">", "lost"),
-        compared("lost", "!=", "lost"),
+        *map(claim, EXPECTED.splitlines()),
         Claim("x", passes=ProtectionState.DEGRADED),
         Claim("x", passes=ProtectionState.DOWN),
         Claim("x", never=ProtectionState.DOWN),
@@ -96,20 +109,20 @@ def phase(name: str, tps: float) -> PhaseResult:
 
 def test_a_failed_relation_says_what_was_found_and_what_would_hold(snapshot: object) -> None:
     claims = [
-        Claim("x", "a.tps", "b.tps", ">=", unit="TPS"),
-        Claim("x", "b.tps", "a.tps", ">=", unit="TPS"),
-        Claim("x", "a.tps", 19, "<=", explains="a reason"),
-        Claim("x", "b.tps", "b.round_trip_tps", "<=", unit="TPS"),
-        Claim("x", "a.tps", "a.round_trip_tps", "<=", unit="TPS"),
+        claim("a.tps >= b.tps", unit="TPS"),
+        claim("b.tps >= a.tps", unit="TPS"),
+        claim("a.tps <= 19", explains="a reason"),
+        claim("b.tps <= b.round_trip_tps", unit="TPS"),
+        claim("a.tps <= a.round_trip_tps", unit="TPS"),
         Claim("x", "a.tps - b.tps", "b.tps", says="{ratio:.3f}", least=0.9, most=1.1),
         Claim("x", "a.tps - b.tps / b.tps", 2, says="{ratio:.1f}", least=0.9),
         Claim("x", "a.lag, s", 1, "=="),
-        Claim("x", "a.fsync_ms", 0, ">="),
-        Claim("x", "a.found - it.tps", 1, "=="),
-        Claim("x", "a - b.tps", 7, "=="),
+        claim("a.fsync_ms >= 0"),
+        claim("a.found - it.tps == 1"),
+        claim("a - b.tps == 7"),
         # a figure that is only shown is not said to hold
         Claim("x", "a.tps", 10, says="{ratio:.0f} times"),
-        Claim("x", "a.tps", 10, "<", shown="of this machine"),
+        claim("a.tps < 10", shown="of this machine"),
     ]
     phases = {name: phase(name, tps) for name, tps in (("a", 20), ("b", 10), ("a - b", 7))}
     told = [claim.judge(Found(phases)) for claim in claims]
@@ -164,18 +177,17 @@ WORDS = """\
 """A ratio in each repeat, the least and the most that it may be, and what that comes to."""
 
 
-@pytest.mark.parametrize("line", WORDS.splitlines())
-def test_a_relation_is_judged_by_the_interval_of_its_repeats(line: str) -> None:
-    *figures, word = line.split("|")
-    ratios, (least, most) = ([*map(float, each.split())] for each in figures)
-    relation = judge_ratios(ratios, least, most)
-    assert relation.word == word.strip()
-    assert relation.holds == (relation.word != "deviates"), "nothing is shown against an open one"
-    assert "3 repeats: x" in relation.evidence
-    assert ("would show it" in relation.evidence) == (relation.word == "open")
+def test_a_relation_is_judged_by_the_interval_of_its_repeats() -> None:
+    for *figures, word in table_of(WORDS):
+        ratios, (least, most) = ([*map(float, each.split())] for each in figures)
+        relation = judge_ratios(ratios, least, most)
+        assert relation.word == word.strip()
+        assert relation.holds == (relation.word != "deviates"), "nothing is shown against an open one"
+        assert "3 repeats: x" in relation.evidence
+        assert ("would show it" in relation.evidence) == (relation.word == "open"), figures
 
 
-def test_what_is_no_figure_holds_only_where_it_held_every_time() -> None:
+def test_what_is_no_figure_holds_only_where_it_held_every_time(snapshot: object) -> None:
     fine = run_of([10.0])
     fell = replace(fine, protection=replace(fine.protection, state=ProtectionState.DEGRADED))
     lab = Lab("a", "", "", (), judge_by((), ("semi-sync",)))
@@ -185,38 +197,35 @@ def test_what_is_no_figure_holds_only_where_it_held_every_time() -> None:
         [relation] = judged(lab, rounds, {"semi-sync": merged(runs)})
         return relation
 
-    assert of(fine, fine, fine).word == "holds"
-    relation = of(fine, fell, fine)
-    assert (relation.word, relation.evidence) == (
-        "deviates",
-        "in repeat 2 of 3: semi-sync: degraded at its end, not protected",
-    )
+    found = of(fine, fine, fine), of(fine, fell, fine)
+    assert [(each.word, each.evidence) for each in found] == snapshot
 
 
 def test_a_figure_that_is_only_shown_stays_so_with_its_interval() -> None:
     lab = Lab("a", "", "", (), judge_by([Claim("times", "r.tps", 1, says="3 times")], ("r",)))
     rounds: list[Phases] = [{"r": run_of([1.0] * count)} for count in (10, 11, 12)]
     _, relation = judged(lab, rounds, rounds[0])
-    assert (relation.word, relation.holds, relation.checked) == ("shown", True, False)
+    assert relation.word == "shown"
+    assert relation.holds is True
+    assert relation.checked is False
     assert relation.evidence.startswith("3 times; 3 repeats: x11 [")
 
 
-def test_a_phase_that_fell_back_meanwhile_was_not_protected_whatever_its_end_says() -> None:
+def test_a_phase_that_fell_back_meanwhile_was_not_protected_whatever_its_end_says(snapshot: object) -> None:
     """It was judged by its end: a fall back and a recovery within the phase passed as protected."""
     fine = run_of([10.0])
-    assert protected(fine).holds
-    fell = replace(fine, protection=replace(fine.protection, fallbacks=2))
-    assert (protected(fell).holds, protected(fell).evidence) == (
-        False,
-        "semi-sync: 2 fallbacks to asynchronous replication",
-    )
-    slipped = replace(fine, protection=replace(fine.protection, unprotected=1_234))
-    assert protected(slipped).evidence == "semi-sync: 1,234 commits without an acknowledgement"
     before = replace(fine.protection, fallbacks=5)
-    earlier = replace(fine, protection=before, protection_before=before)
-    assert protected(earlier).holds, "those of phases before are not this one's"
-    unknown = replace(fine, protection_before=None)
-    assert "at their ends" in protected(unknown).evidence
+    runs = {
+        "fine": fine,
+        "fell back": replace(fine, protection=replace(fine.protection, fallbacks=2)),
+        "slipped": replace(fine, protection=replace(fine.protection, unprotected=1_234)),
+        "those of phases before are not this one's": replace(
+            fine, protection=before, protection_before=before
+        ),
+        "unknown before": replace(fine, protection_before=None),
+    }
+    found = {case: protected(run) for case, run in runs.items()}
+    assert {case: (relation.holds, relation.evidence) for case, relation in found.items()} == snapshot
 
 
 def test_runs_are_merged_from_histograms_and_not_from_their_percentiles() -> None:
@@ -227,15 +236,22 @@ def test_runs_are_merged_from_histograms_and_not_from_their_percentiles() -> Non
     assert found.service.percentile_ms(50) == pytest.approx(1.0, rel=0.02)
     assert found.tps == pytest.approx(25.0), "commits over time, not the mean of two rates"
     assert found.figures == {"lag, s": 3.0, "seen": "1 of 1"}
-    assert (found.limited, len(found.repeats)) == ("CPU", 2)
+    assert found.limited == "CPU"
+    assert len(found.repeats) == 2
     assert merged(runs[:1]) is runs[0]
+
+
+ROWS = """\
+300_024 300_024 50.0     None
+1_200   300_024 12_501.0 1_200
+1_200   None    50.0     None
+"""
+"""Rows inserted here and by who published, the seconds that stand there, and of how many rows they were."""
 
 
 def test_seconds_stand_beside_seconds_of_as_many_rows() -> None:
     """20,000 rows stood beside 27.997 s, which were of 300,024."""
-    for rows, published_rows, value_s, scaled in (
-        (300_024, 300_024, 50.0, None), (1_200, 300_024, 12_501.0, 1_200), (1_200, None, 50.0, None),
-    ):  # fmt: skip
+    for rows, published_rows, value_s, scaled in values_of(ROWS):
         phase = replace(PHASE, published=Published(27.997, "s", rows=published_rows))
         once = replace(run_of([1.0], 50.0), phase=phase, rows=rows)
         for result in (once, merged([once, once, once])):

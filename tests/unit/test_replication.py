@@ -12,6 +12,7 @@ from replexplorer.core.server.node_view import (
     NodeView,
     ThreadError,
     ThreadWatch,
+    Wholeness,
     diverged_words,
     healthy,
     troubles,
@@ -22,6 +23,7 @@ from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Role
 from tests.fakes.facade import make_tick
+from tests.typed import fields
 
 NOT_ALIKE = diverged_words("has 3 transactions that db1 lost", "db2", "s")
 
@@ -35,21 +37,26 @@ def with_replica(io: str | None = "on", sql: str | None = "on", **changes: objec
     return replace(tick, nodes=tuple(nodes))
 
 
+LOOKS = """\
+
+io=None sql=None
+io="off"
+sql="off"
+io="off" sql="off"
+io="connecting"
+io="off" sql="off" reachable=False
+lag_s=12.0
+lag_s=2.0
+sql="off" lag_s=12.0
+"""
+
+
 def test_a_replica_has_the_trouble_that_threads_and_lag_say(snapshot: object) -> None:
     ticks = [
-        with_replica(),
-        with_replica(None, None),
-        with_replica("off"),
-        with_replica("on", "off"),
-        with_replica("off", "off"),
+        *(with_replica(**fields(line)) for line in LOOKS.splitlines()),
         with_replica("off", "off", role=Role.DETACHED),
-        with_replica("connecting"),
         with_replica("on", "error", sql_error=ThreadError(1062, "1062 Duplicate entry")),
-        with_replica("off", "off", reachable=False),
         with_replica(diverged=NOT_ALIKE),
-        with_replica(lag_s=12.0),
-        with_replica(lag_s=2.0),
-        with_replica("on", "off", lag_s=12.0),
     ]
     found = [troubles(tick.nodes, tick.truth) for tick in ticks]
     assert found == snapshot
@@ -61,44 +68,47 @@ SOUND = Protection(ProtectionState.PROTECTED, requested=True)
 ARMED = replace(SOUND, state=ProtectionState.ARMED, replicas_required=1)
 DUPLICATE = ThreadError(1062, "Duplicate entry")
 OFF = Protection(ProtectionState.OFF, requested=False)
+
+
+def seen(
+    *threads: str | None, protection: Protection = SOUND, most_lag_s: float = math.inf, **changes: object
+) -> Wholeness:
+    """What is judged of such a db2 beside a db3 that is all right; the lag that is too much is given."""
+    nodes = with_replica(*threads, **changes).nodes  # type: ignore[arg-type]
+    alike = [replace(node, lag_s=0.5) if node.name == "db3" else node for node in nodes]
+    return wholeness(alike, protection, most_lag_s)
+
+
 SEEN = {
-    "whole": (with_replica(), SOUND, math.inf),
-    "no lag is too much": (with_replica(lag_s=900.0), OFF, math.inf),
-    "within the lag": (with_replica(lag_s=9.0), SOUND, 10.0),
-    "armed by those that suffice": (with_replica(), replace(ARMED, replicas_acking=1), math.inf),
-    "beyond the lag": (with_replica(lag_s=12.0), SOUND, 10.0),
-    "threads": (with_replica("connecting", "error", sql_error=DUPLICATE), SOUND, math.inf),
-    "down": (
-        with_replica("off", "off", reachable=False, why_down="mysqld of db2 has ended"),
-        SOUND,
-        1.0,
-    ),
-    "detached": (with_replica("off", "off", role=Role.DETACHED), SOUND, math.inf),
-    "joining": (with_replica(None, None, role=Role.JOINING), SOUND, math.inf),
-    "diverged": (with_replica(diverged=NOT_ALIKE, lag_s=None), SOUND, 1.0),
-    "errant": (with_replica(errant_gtids="u:7-9"), SOUND, math.inf),
-    "off though requested": (with_replica(), replace(OFF, requested=True, replicas_required=1), math.inf),
-    "armed by fewer": (with_replica(), replace(ARMED, replicas_acking=0), math.inf),
-    "cut links": (with_replica(), replace(SOUND, no_ack_can_come=True, timeout_ms=10_000), math.inf),
-    "blocked": (with_replica(), replace(SOUND, state=ProtectionState.BLOCKED), math.inf),
+    "whole": seen(),
+    "no lag is too much": seen(lag_s=900.0, protection=OFF),
+    "within the lag": seen(lag_s=9.0, most_lag_s=10.0),
+    "armed by those that suffice": seen(protection=replace(ARMED, replicas_acking=1)),
+    "beyond the lag": seen(lag_s=12.0, most_lag_s=10.0),
+    "threads": seen("connecting", "error", sql_error=DUPLICATE),
+    "down": seen("off", "off", reachable=False, why_down="mysqld of db2 has ended", most_lag_s=1.0),
+    "detached": seen("off", "off", role=Role.DETACHED),
+    "joining": seen(None, None, role=Role.JOINING),
+    "diverged": seen(diverged=NOT_ALIKE, lag_s=None, most_lag_s=1.0),
+    "errant": seen(errant_gtids="u:7-9"),
+    "off though requested": seen(protection=replace(OFF, requested=True, replicas_required=1)),
+    "armed by fewer": seen(protection=replace(ARMED, replicas_acking=0)),
+    "cut links": seen(protection=replace(SOUND, no_ack_can_come=True, timeout_ms=10_000)),
+    "blocked": seen(protection=replace(SOUND, state=ProtectionState.BLOCKED)),
 }
-"""What is seen, and the lag that is too much."""
 
 
 def test_whether_replication_is_whole(snapshot: object) -> None:
-    told = {}
-    for case, (tick, protection, most_lag_s) in SEEN.items():
-        nodes = [replace(node, lag_s=0.5) if node.name == "db3" else node for node in tick.nodes]
-        found = wholeness(nodes, protection, most_lag_s)
-        told[case] = found.words
+    assert {case: found.words for case, found in SEEN.items()} == snapshot
+    for found in SEEN.values():
         assert (bool(found.failed), found.unknown) == (found.words != "replication is whole", [])
-    assert told == snapshot
 
 
 def test_a_lag_that_is_not_known_is_neither_whole_nor_failed() -> None:
     nodes = [replace(node, lag_s=None) for node in with_replica(lag_s=None).nodes]
     found = wholeness(nodes, SOUND, 10.0)
-    assert (found.failed, found.unknown) == ([], ["db2: its lag is not known", "db3: its lag is not known"])
+    assert found.failed == []
+    assert found.unknown == ["db2: its lag is not known", "db3: its lag is not known"]
     assert found.words.startswith("it is not known whether replication is whole: db2: its lag")
     assert wholeness(nodes, SOUND).words == "replication is whole"
 
@@ -126,12 +136,12 @@ def told(*looks: NodeView) -> dict[int, tuple[Severity, str]]:
     return {at: one for at, look in enumerate(looks) if (one := watch.seen(look))}
 
 
-def test_threads_are_told_of_when_two_looks_agree() -> None:
-    assert told(FINE, FINE, STOPPED, STOPPED, STOPPED, FINE, FINE) == {
-        3: (Severity.WARN, "db2: SQL thread stopped"),
-        6: (Severity.GOOD, "db2: both threads run again"),
-    }
-    for_a_moment = ("on", "off", "connecting", "on", "connecting", "on", "on")
-    assert told(*map(node, for_a_moment)) == {}
-    assert told(FAILED, FAILED) == {1: (Severity.BAD, "db2: SQL thread error: Duplicate entry")}
-    assert told(FINE, FINE, GONE, GONE, FINE, FINE) == {}
+def test_threads_are_told_of_when_two_looks_agree(snapshot: object) -> None:
+    for_a_moment = ["on", "off", "connecting", "on", "connecting", "on", "on"]
+    looks = (
+        (FINE, FINE, STOPPED, STOPPED, STOPPED, FINE, FINE),
+        map(node, for_a_moment),
+        (FAILED, FAILED),
+        (FINE, FINE, GONE, GONE, FINE, FINE),
+    )
+    assert [told(*each) for each in looks] == snapshot

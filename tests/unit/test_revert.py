@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,9 @@ def journal_of(directory: Path, port: int) -> ChangeJournal:
 def test_a_journal_that_an_attach_still_holds_keeps_no_other_from_being_undone(
     directory: Path, run: Run
 ) -> None:
-    held = journal_of(directory, 1)
     journal_of(directory, 2).close()
-    try:
+    with closing(journal_of(directory, 1)) as held:
         said = run("revert")
-    finally:
-        held.close()
     assert said.code == 4
     assert "undoing what is left at 127.0.0.1:2" in said.err
     assert "sync_binlog" in said.out
@@ -48,10 +46,8 @@ def test_a_journal_that_an_attach_still_holds_keeps_no_other_from_being_undone(
 
 
 def test_a_journal_that_alone_was_meant_and_is_held_is_the_error(directory: Path, run: Run) -> None:
-    held = journal_of(directory, 1)
-    try:
+    with closing(journal_of(directory, 1)):
         for words in ("revert", "revert mysql://u@127.0.0.1:1"):
             said = run(words)
-            assert (said.code, "(pid 4711) is changing these servers" in said.err) == (4, True)
-    finally:
-        held.close()
+            assert said.code == 4
+            assert "(pid 4711) is changing these servers" in said.err

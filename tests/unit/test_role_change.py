@@ -18,9 +18,10 @@ from replexplorer.core.role_change import (
     choose,
 )
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids, unite_gtids
+from tests.typed import table_of
 
-S, X, Y, OLD = "5555", "2222", "3333", "0000"
-"""Server UUIDs of the source that is gone, of db2 and of db3, and of one that was the source long ago."""
+S, X, Y = "5555", "2222", "3333"
+"""Server UUIDs of the source that is gone, of db2 and of db3; 0000 was the source long ago."""
 
 
 UUIDS = {"db2": X, "db3": Y}
@@ -36,66 +37,68 @@ def candidates(text: str) -> list[Candidate]:
     return found
 
 
-KNOWN = Lineage(S, f"{OLD}:1-9")
+KNOWN = Lineage(S, "0000:1-9")
 
 
-BETTER = {
-    "prefix": (f"{S}:1-12", f"{S}:1-9"),
-    "errant": (f"{S}:1-60", f"{S}:1-40, YY:1-200"),
-    "errant by hand": (f"{S}:1-60", f"{S}:1-40, ffff:1-200"),
-    "history": (f"{S}:1-9, {OLD}:1-9", f"{S}:1-9, {OLD}:1-8, YY:1-5"),
-    "hole": (f"{S}:1-9, YY:1-39", f"{S}:1-9, YY:1-30"),
-    "errant, else equal": (f"{S}:1-9", f"{S}:1-9, YY:1"),
-    "gap": (f"{S}:1-5:7-9", f"{S}:1-5:7:9"),
-}
+BETTER = """\
+prefix              | 5555:1-12           | 5555:1-9
+errant              | 5555:1-60           | 5555:1-40, YY:1-200
+errant by hand      | 5555:1-60           | 5555:1-40, ffff:1-200
+history             | 5555:1-9, 0000:1-9  | 5555:1-9, 0000:1-8, YY:1-5
+hole                | 5555:1-9, YY:1-39   | 5555:1-9, YY:1-30
+errant, else equal  | 5555:1-9            | 5555:1-9, YY:1
+gap                 | 5555:1-5:7-9        | 5555:1-5:7:9
+"""
 """What the one has that is promoted, and the other; `YY` is the UUID of the other."""
 
 
 def test_the_one_that_has_all_of_the_source_s_is_promoted() -> None:
-    for case, (good, other) in BETTER.items():
+    for case, good, other in table_of(BETTER):
         first = choose(candidates(f"db2 {good} | db3 {other}".replace("YY", Y)), KNOWN)
         second = choose(candidates(f"db2 {other} | db3 {good}".replace("YY", X)), KNOWN)
         assert (first.node, first.lacks, first.donor) == ("db2", "", None), case
         assert (second.node, second.lacks, second.donor) == ("db3", "", None), case
 
 
-LACKING = {
-    "each has some": ("db2 5555:1-9 | db3 5555:1-7:20, 3333:1", None),
-    "each of three has": ("db2 5555:1-9 | db3 5555:1-7:20 | db4 5555:30", None),
-    "detached, it has more": ("db2 5555:1-9 | db3 5555:1-12 (follows no source)", None),
-    "the wanted one lacks some": ("db2 5555:1-9 | db3 5555:1-12", "db2"),
-    "one has nothing": ("db2 | db3 5555:1-3 (follows no source)", None),
-    "a hole hands nothing on": ("db2 5555:1-9, 3333:1-9 | db3 5555:1-12, 3333:1-8", None),
-    "a hole is wanted": ("db2 5555:1-9, 3333:1-9 | db3 5555:1-12, 3333:1-8", "db3"),
-}
+LACKING = """\
+each has some                 -> db2 5555:1-9 | db3 5555:1-7:20, 3333:1
+each of three has             -> db2 5555:1-9 | db3 5555:1-7:20 | db4 5555:30
+detached, it has more         -> db2 5555:1-9 | db3 5555:1-12 (follows no source)
+the wanted one lacks some     -> db2 5555:1-9 | db3 5555:1-12 -> db2
+one has nothing               -> db2 | db3 5555:1-3 (follows no source)
+a hole hands nothing on       -> db2 5555:1-9, 3333:1-9 | db3 5555:1-12, 3333:1-8
+a hole is wanted              -> db2 5555:1-9, 3333:1-9 | db3 5555:1-12, 3333:1-8 -> db3
+"""
 """What each has, and who is wanted."""
 
 
 def test_what_the_chosen_one_lacks_is_fetched_or_has_to_be_accepted(snapshot: object) -> None:
     told = {}
-    for case, (text, wanted) in LACKING.items():
-        accepted = choose(candidates(text), KNOWN, wanted, accept_loss=True)
+    for line in LACKING.splitlines():
+        case, text, *wanted = map(str.strip, line.split("->"))
+        accepted = choose(candidates(text), KNOWN, *wanted, accept_loss=True)
         told[case] = f"{accepted.node} lacks {accepted.lacks}, which {accepted.donor} has"
         if accepted.donor is None:
             with pytest.raises(StackUnavailable, match=r"promoting db2 would lose \d trans.*\(db2 lacks"):
-                choose(candidates(text), KNOWN, wanted)
+                choose(candidates(text), KNOWN, *wanted)
     assert told == snapshot
 
 
-REFUSED = [
-    ("", None),
-    ("db2 5555:1-9 (has an error) | db3 (is down)", None),
-    ("db2 5555:1-9 | db3 5555:1-5:30 | db4 5555:40", None),
-    ("db2 5555:1-9 | db3 (is down)", "db3"),
-    ("db2 5555:1-9, 3333:1-9 | db3 5555:1-9, 3333:1-4", "db3"),
-]
+REFUSED = """\
+
+db2 5555:1-9 (has an error) | db3 (is down)
+db2 5555:1-9 | db3 5555:1-5:30 | db4 5555:40
+db2 5555:1-9 | db3 (is down) -> db3
+db2 5555:1-9, 3333:1-9 | db3 5555:1-9, 3333:1-4 -> db3
+"""
 
 
 def test_who_cannot_be_promoted_is_refused_in_one_line(snapshot: object) -> None:
     told = []
-    for text, wanted in REFUSED:
+    for line in REFUSED.splitlines():
+        text, *wanted = line.split(" -> ")
         with pytest.raises(StackUnavailable) as refused:
-            choose(candidates(text), KNOWN, wanted)
+            choose(candidates(text), KNOWN, *wanted)
         told.append(str(refused.value))
     assert told == snapshot
 
@@ -163,9 +166,8 @@ def test_boot_roles_are_lines_for_the_start_script() -> None:
     assert BootRoles("db2", frozenset({"db3", "db1"})).text == "source=db2\ndetached=db1\ndetached=db3\n"
 
 
-def test_who_comes_back_to_a_group_is_said_to_follow_nobody() -> None:
-    follows = RoleChange(ChangeKind.REJOIN, "db3", "db1")
-    assert follows.words == "db3 follows db1 already: nothing was done"
+def test_who_comes_back_to_a_group_is_said_to_follow_nobody(snapshot: object) -> None:
     step = RoleStep("join", "db3", (), 5.0)
+    follows = RoleChange(ChangeKind.REJOIN, "db3", "db1")
     back = RoleChange(ChangeKind.REJOIN, "db3", "db1", (step,), RecoveryPoint(2), in_group=True)
-    assert back.words == "db3 is a member of the group again, and lost 2 transactions"
+    assert [follows.words, back.words] == snapshot

@@ -45,14 +45,16 @@ def test_a_block_is_a_transaction_and_what_is_set_holds_within_it() -> None:
             continue
         transfers += 1
         begin, take, give, note, commit = found
-        assert (begin, commit) == ("BEGIN", "COMMIT")
+        assert begin == "BEGIN"
+        assert commit == "COMMIT"
         taken = re.fullmatch(r"UPDATE account SET balance = balance - (-?\d+) WHERE id = (\d+)", take)
         given_ = re.fullmatch(r"UPDATE account SET balance = balance \+ (-?\d+)\n WHERE id = (\d+)", give)
         noted = re.fullmatch(r"INSERT INTO history .* VALUES \((\d+), (-?\d+), '\d{8}'\)", note)
         assert taken
         assert given_
         assert noted
-        assert (taken[1], taken[2]) == (noted[2], noted[1])
+        assert taken[1] == noted[2]
+        assert taken[2] == noted[1]
         assert given_[1] == taken[1]
         assert -50 <= int(taken[1]) <= 50
         assert 1 <= int(given_[2]) <= 100
@@ -250,7 +252,8 @@ def test_a_number_may_be_that_far_from_another() -> None:
     text = "\\set a rand(1,1000)\n\\set b :a + 99\n\\set c :b - 100\nSELECT :a, :b, :c"
     for [statement] in sent(text, count=50):
         low, high, below = map(int, statement.removeprefix("SELECT ").split(", "))
-        assert (high, below) == (low + 99, low - 1)
+        assert high == low + 99
+        assert below == low - 1
 
 
 def test_parameters_of_every_kind() -> None:

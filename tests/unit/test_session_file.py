@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,15 +35,14 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
 from replexplorer.formats.session_rows import packed, unpacked
 from tests.fakes.facade import knob_views, make_tick
+from tests.known import known
 
 ABOUT = {"stack": "default", "holder": "tui"}
 
 
 @given(st.lists(st.integers(0, 10**8), max_size=60))
 def test_a_histogram_is_read_back_exactly(values_us: list[int]) -> None:
-    blob = packed(Histogram.of(values_us))
-    assert blob is not None
-    assert unpacked(blob) == Histogram.of(values_us)
+    assert unpacked(known(packed(Histogram.of(values_us)))) == Histogram.of(values_us)
 
 
 def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
@@ -50,14 +50,13 @@ def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
     chance = random.Random(seed)
     tick = make_tick(at_s)
     service = Histogram.of([int(chance.lognormvariate(6.2, 0.5)) for _ in range(commits)])
-    assert tick.load is not None
     exposure = Exposure(
         Loss(0, 0, 0), Loss(seed, 0, 9, chance.random()), Unknown("no replica has answered yet")
     )
     side = EpochSide(tps=Estimate(chance.random(), 1.0, None), n=seed, length_s=at_s, exposure=exposure)
     return replace(
         tick,
-        load=replace(tick.load, service=service, response=None, mean_ms=service.mean_ms, n=commits),
+        load=replace(known(tick.load), service=service, response=None, mean_ms=service.mean_ms, n=commits),
         anatomy=Anatomy(2.5, seed, 1.2, {Part.WIRE: 0.1, Part.ACK: chance.random()}, 0.01),
         truth=ServerTruth(
             2.5, seed, 1.5, replicas=(ReplicaTruth("db2", chance.random(), 3, 1e6),),
@@ -72,20 +71,17 @@ def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
     )  # fmt: skip
 
 
-async def write(file: Path, ticks: Sequence[Tick]) -> None:
+async def write(file: Path, ticks: Sequence[Tick], about: dict[str, str] = ABOUT) -> None:
     writer = SessionWriter(file)
-    await writer.open(ABOUT)
+    await writer.open(about)
     for tick in ticks:
         await writer.write([tick])
     await writer.close()
 
 
 def read(file: Path) -> list[Tick]:
-    reader = SessionReader(file)
-    try:
+    with closing(SessionReader(file)) as reader:
         return list(reader.ticks())
-    finally:
-        reader.close()
 
 
 async def test_ticks_are_read_back_as_they_were(tmp_path: Path) -> None:
@@ -114,9 +110,10 @@ def test_a_closed_file_is_one_file_of_its_owner(tmp_path: Path) -> None:
     _written(tmp_path / "a.rxs")
     assert list(tmp_path.iterdir()) == [tmp_path / "a.rxs"]
     assert (tmp_path / "a.rxs").stat().st_mode & 0o777 == 0o600
-    reader = SessionReader(tmp_path / "a.rxs")
-    assert (reader.about, reader.first_s, reader.last_s) == (ABOUT, 0.0, 2.0)
-    reader.close()
+    with closing(SessionReader(tmp_path / "a.rxs")) as reader:
+        assert reader.about == ABOUT
+        assert reader.first_s == 0.0
+        assert reader.last_s == 2.0
 
 
 async def test_the_load_is_written_with_every_tick_and_the_rest_once_a_second(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.event import Severity
 from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.protection import (
     Evidence,
@@ -28,7 +27,7 @@ from replexplorer.core.server.protection import (
     unprotected_between,
     word_of,
 )
-from tests.typed import fields
+from tests.typed import fields, table_of
 
 PROTECTED, BLOCKED, DEGRADED = ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.DEGRADED
 DOWN, OFF, ARMED = ProtectionState.DOWN, ProtectionState.OFF, ProtectionState.ARMED
@@ -85,13 +84,13 @@ def test_a_cable_that_is_out_is_a_stall_then_commits_without_protection(snapshot
     states, seen = follow(CABLE_OUT)
     turns = [one.turn for one in seen if one.turn]
     assert [(turn.before, turn.after, round(turn.at_s, 6)) for turn in turns] == snapshot
-    assert turns[1].lasted_s == pytest.approx(10.0)
-    assert states.unprotected == 160 + 30 + 5000 + 100
-    assert turns[2].outage_s == pytest.approx(0.8)
-    assert turns[2].unprotected == states.unprotected
+    assert states.unprotected == turns[2].unprotected == 160 + 30 + 5000 + 100
+    assert (turns[1].lasted_s, turns[2].outage_s) == pytest.approx((10.0, 0.8))
     stretches = [stretch for one in seen for stretch in one.stretches]
-    assert sum(one.to_s - one.from_s for one in stretches if one.state is BLOCKED) == pytest.approx(10.0)
-    assert sum(one.to_s - one.from_s for one in stretches if one.state is DEGRADED) == pytest.approx(1.7)
+    for state, length_s in ((BLOCKED, 10.0), (DEGRADED, 1.7)):
+        assert sum(one.to_s - one.from_s for one in stretches if one.state is state) == pytest.approx(
+            length_s
+        )
     assert sum(one.unprotected for one in stretches) == states.unprotected
 
 
@@ -107,11 +106,10 @@ was down         | 0 down, 1 degraded 150 0 5                      | 0
 """
 
 
-@pytest.mark.parametrize("line", COUNTED.splitlines())
-def test_what_counts_as_unprotected(line: str) -> None:
+def test_what_counts_as_unprotected() -> None:
     """As measured: the semi-sync counters count queues."""
-    _, seen, count = line.split("|")
-    assert unprotected_between(*looks(seen)) == int(count)
+    for case, seen, count in table_of(COUNTED):
+        assert unprotected_between(*looks(seen)) == int(count), case
 
 
 def test_a_state_that_a_change_passes_through_is_no_outage() -> None:
@@ -122,7 +120,8 @@ def test_a_state_that_a_change_passes_through_is_no_outage() -> None:
     found = states.see(look(1.0, PROTECTED, 20, 4, 3))
     assert found.stretches == ()
     assert found.turn is not None
-    assert (states.settled, states.unprotected) == (True, 0)
+    assert states.settled is True
+    assert states.unprotected == 0
 
 
 def test_an_outage_that_outlasts_the_change_counts_from_its_beginning() -> None:
@@ -132,36 +131,34 @@ def test_an_outage_that_outlasts_the_change_counts_from_its_beginning() -> None:
     states.see(look(2.0, BLOCKED, oldest_s=1.5, waiting=8), changing=True)
     found = states.see(look(2.5, BLOCKED, oldest_s=2.0, waiting=8))
     assert found.stretches == (OutageSpan(BLOCKED, 0.5, 2.5, is_first=True),)
-    assert (states.state, states.since_s) == (BLOCKED, 0.5)
+    assert states.state == BLOCKED
+    assert states.since_s == 0.5
 
 
-def test_semi_sync_off_though_asked_for_is_an_outage_only_when_it_stays_so() -> None:
-    """Who switches it off writes the request down a moment later."""
-    states, seen = follow(looks("0 protected, 0.5 off 10, 1.5 off 400, 2 off 500 requested=False"))
-    assert [one.stretches for one in seen] == [()] * 4
-    assert states.unprotected == 0
-    states, seen = follow(
-        looks("0 protected, 0.5 off, 1.5 off 100, 2.5 off 200, 3.5 off 300, 4.5 off 400, 5.5 off 500")
-    )
-    assert states.unprotected == 500
-    turn = next(one.turn for one in seen if one.turn)
-    assert (turn.after, turn.at_s, turn.is_outage) == (OFF, 0.5, True)
-    _, seen = follow(looks("0 protected, 1 degraded, 1.5 off, 2 off requested=False"))
-    assert [(one.turn.after, one.turn.is_outage) for one in seen if one.turn] == [
-        (DEGRADED, True), (OFF, False),
-    ]  # fmt: skip
+COURSES = """\
+0 protected, 0.5 off 10, 1.5 off 400, 2 off 500 requested=False
+0 protected, 0.5 off, 1.5 off 100, 2.5 off 200, 3.5 off 300, 4.5 off 400, 5.5 off 500
+0 protected, 1 degraded, 1.5 off, 2 off requested=False
+0 protected, 1 down, 3 armed, 4 protected
+"""
+
+
+def test_off_though_asked_for_is_an_outage_only_when_it_stays_so(snapshot: object) -> None:
+    """Who switches it off writes the request down a moment later; armed is on its way and ends no outage."""
+    told = {}
+    for line in COURSES.splitlines():
+        states, seen = follow(looks(line))
+        turns = [one.turn for one in seen if one.turn]
+        told[line] = turns, [one.stretches for one in seen], states.unprotected
+    assert told == snapshot
 
 
 def test_an_outage_that_gets_another_state_waits_for_no_change_to_end() -> None:
     states, _ = follow(looks("0 protected, 2 blocked oldest_s=1.5"))
     found = states.see(look(12, DEGRADED, 10, 0, 3), changing=True)
     assert found.turn is not None
-    assert (found.turn.before, found.turn.after) == (BLOCKED, DEGRADED)
-
-
-def test_armed_is_on_its_way_and_ends_no_outage() -> None:
-    _, seen = follow(looks("0 protected, 1 down, 3 armed, 4 protected"))
-    assert [one.turn.outage_s for one in seen if one.turn] == [None, None, 1]
+    assert found.turn.before == BLOCKED
+    assert found.turn.after == DEGRADED
 
 
 @given(
@@ -183,28 +180,29 @@ def test_stretches_follow_one_another_and_hold_all_that_was_counted(
 def test_the_log_says_each_turn_once(snapshot: object) -> None:
     _, seen = follow(CABLE_OUT)
     protection = CABLE_OUT[0].protection
-    told = [turn_words(one.turn, protection) for one in seen if one.turn]
-    assert told == snapshot
-    _, seen = follow(looks("0 protected, 1 down, 2 protected"))
-    assert [turn_words(one.turn, protection) for one in seen if one.turn] == [
-        None,
-        (Severity.GOOD, "PROTECTED again after 1.0 s"),
-    ]
+    _, ended = follow(looks("0 protected, 1 down, 2 protected"))
+    assert [turn_words(one.turn, protection) for one in (*seen, *ended) if one.turn] == snapshot
 
 
 ASKED = Protection(OFF, requested=True, replicas_acking=1, replicas_required=1, timeout_ms=10_000)
+MEANT = """\
+replicas_required=None
+requested=False
+
+state="armed" replicas_acking=0
+state="armed"
+state="armed" replicas_acking=None
+state="protected" no_ack_can_come=True
+"""
+
+
+def asked_for(changes: str) -> Protection:
+    changed = fields(changes)
+    return replace(ASKED, **{**changed, "state": ProtectionState(changed.get("state", OFF))})
 
 
 def test_a_state_says_what_the_next_commit_does_and_why(snapshot: object) -> None:
-    found = [
-        replace(ASKED, replicas_required=None),
-        replace(ASKED, requested=False),
-        ASKED,
-        replace(ASKED, state=ARMED, replicas_acking=0),
-        replace(ASKED, state=ARMED),
-        replace(ASKED, state=ARMED, replicas_acking=None),
-        replace(ASKED, state=PROTECTED, no_ack_can_come=True),
-    ]
+    found = [asked_for(line) for line in MEANT.splitlines()]
     assert [f"{word_of(each.state)}: {meaning_of(each)}" for each in found] == snapshot
 
 
@@ -213,17 +211,13 @@ def test_a_state_says_what_the_next_commit_does_and_why(snapshot: object) -> Non
 
 HEALTHY = ServerStatus(operational=True, clients=1, yes_tx=50, no_tx=0, no_times=0)
 SOUND = Evidence(
-    reachable=True,
-    requested=True,
-    enabled=True,
     wait_point="after_sync",
-    timeout_ms=10_000,
-    required=1,
     status=HEALTHY,
-    yes_tx_at_enabling=40,
     asked_rtts_ms=(85.0,),
-    acks_since_last=5,
-    logged_timeouts=0,
+    **fields(
+        "reachable=True requested=True enabled=True timeout_ms=10_000 required=1 yes_tx_at_enabling=40"
+        " acks_since_last=5 logged_timeouts=0"
+    ),
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.sidecar import load
-from tests.unit.test_fsyncshim import SOURCES, Server, build_flags
+from tests.unit.test_fsyncshim import Server, compiled
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here to compile the shim")
 
@@ -134,14 +134,10 @@ int io_submit(unsigned long context, long count, void **requests)
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with fsyncshim.so and the program."""
     directory = tmp_path_factory.mktemp("journal")
-    for name, text in (("program.c", PROGRAM), ("libaio.c", LIBAIO)):
-        (directory / name).write_text(text)
-    subprocess.run(["gcc", *build_flags(), "-o", str(directory / "fsyncshim.so"), *SOURCES], check=True)
-    library = str(directory / "libaio.so")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, str(directory / "libaio.c")], check=True)
-    program = [str(directory / "program.c"), library, f"-Wl,-rpath,{directory}"]
-    subprocess.run(["gcc", "-O1", "-o", str(directory / "mysqld"), *program], check=True)
-    return directory
+    source, library = directory / "libaio.c", str(directory / "libaio.so")
+    source.write_text(LIBAIO)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, str(source)], check=True)
+    return compiled(directory, PROGRAM, library, f"-Wl,-rpath,{directory}")
 
 
 class Machine:
@@ -355,8 +351,8 @@ class Model:
 
 
 VERBS = (
-    *("append", "pwrite", "onlypwrite", "seekwrite", "onlyseekwrite", "vector", "vector2", "directpwrite"),
-    *("aio", "resize", "empty", "room", "posixroom", "hole", "sync", "sync", "dupsync", "dupsync"),
+    "append pwrite onlypwrite seekwrite onlyseekwrite vector vector2 directpwrite aio resize empty room"
+    " posixroom hole sync sync dupsync dupsync"
 )
 
 
@@ -368,7 +364,7 @@ def test_ten_cuts_after_random_work_leave_what_the_last_fsyncs_made_durable(one:
     models = {name: Model() for name in names}
     for _ in range(10):
         for _ in range(rng.randint(1, 40)):
-            verb, name = rng.choice(VERBS), rng.choice(names)
+            verb, name = rng.choice(VERBS.split()), rng.choice(names)
             at, length = rng.randint(0, 40_000), rng.randint(1, 50_000)
             if verb in ("directpwrite", "aio"):
                 at, length = at // 4096 * 4096, (length // 4096 + 1) * 4096

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
-
-import pytest
 
 from replexplorer.core.dialect.waits import MYSQL_ROW_LOCKS, MYSQL_SESSIONS, STATEMENT_TOTALS
 from replexplorer.core.server.waits import (
@@ -19,6 +18,7 @@ from replexplorer.core.server.waits import (
     pages,
     statement_rates,
 )
+from tests.typed import fields, table_of
 
 WAITS = """\
 Waiting for semi-sync ACK from replica  |                                                | ACK
@@ -60,10 +60,9 @@ def session(
     return SessionNow(number, command, state, text, age_s, event, transaction is not None, waits_for_row)
 
 
-@pytest.mark.parametrize("line", WAITS.splitlines())
-def test_a_wait_is_named_by_the_event_and_else_by_the_state(line: str) -> None:
-    state, event, wait = map(str.strip, line.split("|"))
-    assert session(1, state, event=event or None).wait is Wait[wait]
+def test_a_wait_is_named_by_the_event_and_else_by_the_state() -> None:
+    for state, event, wait in table_of(WAITS):
+        assert session(1, state, event=event or None).wait is Wait[wait], state
 
 
 def test_an_idle_session_waits_for_its_client_and_innodb_s_word_goes_first() -> None:
@@ -80,17 +79,16 @@ def test_many_clients_in_one_state_are_one_row_and_idle_ones_the_last(snapshot: 
     assert grouped(commits, after_sync=False)[0].wait is Wait.COMMIT
 
 
+EDGE = LockWait("row", 1, 2, "shop.t", "PRIMARY", "7", "X", 4.0)
+
+
 def test_who_holds_a_lock_is_the_one_that_waits_for_none(snapshot: object) -> None:
     sessions = [
         session(1, "updating", 7.0, transaction="LOCK WAIT"),
         session(2, "updating", 5.0, transaction="LOCK WAIT"),
         session(3, "", 90.0, command="Sleep", transaction="RUNNING"),
     ]
-    edges = [
-        LockWait("row", 1, 2, "shop.t", "PRIMARY", "7", "X", 4.0),
-        LockWait("row", 1, 3, "shop.t", "PRIMARY", "7", "X", 4.0),
-        LockWait("metadata", 2, None, None),
-    ]
+    edges = [EDGE, replace(EDGE, blocker=3), LockWait("metadata", 2, None, None)]
     assert lock_waits(edges, sessions) == snapshot
 
 
@@ -108,47 +106,25 @@ def test_rates_are_of_what_came_between_two_looks(snapshot: object) -> None:
 
 
 def test_answers_are_read_with_what_is_unknown(snapshot: object) -> None:
-    row = {
-        "id": 9,
-        "command": "Query",
-        "state": None,
-        "statement": "UPDATE\n  t",
-        "age_s": None,
-        "event": None,
-        "trx": None,
-    }
-    edge = {
-        "kind": "row", "waiter": 9, "blocker": None, "tab": "`a`.`t`", "idx": "k", "locked": "'x', 7",
-        "mode": "X", "waited_s": Decimal(-1),
-    }  # fmt: skip
-    counted = {
-        "db": None,
-        "digest": "d",
-        "times": 2,
-        "ps": Decimal(10**9),
-        "examined": 3,
-        "sent": 4,
-        "affected": 5,
-    }
+    row = fields("id=9 command='Query' state=None age_s=None event=None trx=None")
+    edge = fields("kind='row' waiter=9 blocker=None tab='`a`.`t`' idx='k' mode='X'")
+    waited = {"locked": "'x', 7", "waited_s": Decimal(-1)}
+    counted = fields("db=None digest='d' times=2 examined=3 sent=4 affected=5") | {"ps": Decimal(10**9)}
     own = {**counted, "text": "SELECT * FROM `performance_schema` . `threads`"}
     totals = STATEMENT_TOTALS.read([{**counted, "text": "UPDATE `t`"}, own])
-    assert (MYSQL_SESSIONS.read([row]), MYSQL_ROW_LOCKS.read([edge]), totals) == snapshot
+    sessions = MYSQL_SESSIONS.read([{**row, "statement": "UPDATE\n  t"}])
+    assert (sessions, MYSQL_ROW_LOCKS.read([edge | waited]), totals) == snapshot
 
 
-def test_what_is_not_recorded_is_said() -> None:
-    on = {"global_instrumentation", "statements_digest", "events_waits_current"}
-    assert not_recorded(frozenset(on)) == ()
-    assert not_recorded(frozenset(on - {"events_waits_current"})) == (
-        "stages and fsyncs of a commit: the consumer events_waits_current is off",
-    )
-    assert not_recorded(frozenset()) == (
-        "the performance schema is off: no statements, no stages of a commit",
-    )
+def test_what_is_not_recorded_is_said(snapshot: object) -> None:
+    on = frozenset(("global_instrumentation", "statements_digest", "events_waits_current"))
+    found = [not_recorded(each) for each in (on, on - {"events_waits_current"}, frozenset[str]())]
+    assert found == snapshot
 
 
 def test_the_pages_have_a_part_for_each_thing_that_is_known(snapshot: object) -> None:
     sessions = [session(1, "updating", 7.0, transaction="LOCK WAIT"), session(2, "", None, command="Sleep")]
-    edges = [LockWait("row", 1, 2, "shop.t", "PRIMARY", "7", "X", 4.0), LockWait("row", 1, 3, "shop.t")]
+    edges = [EDGE, LockWait("row", 1, 3, "shop.t")]
     found = ServerWaits(
         node="db1", sessions=2, groups=grouped(sessions, after_sync=False), locks=lock_waits(edges, sessions),
         statements=None, over_s=None, unseen=("statements: off",),
