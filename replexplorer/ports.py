@@ -27,7 +27,7 @@ from replexplorer.core.errors import ServerRefused
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.wire import (
     DiskState,
@@ -136,7 +136,7 @@ class Ability(Enum):
     RESTART_THREADS = "have their replication threads restarted"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeAddress:
     """Where one node's server is, as its provider knows it."""
 
@@ -165,7 +165,7 @@ class NodeAddress:
 
 
 @json_keys(show="clock_apart_ms")
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostView:
     """One of the hosts that a stack's nodes are on, as it was just seen."""
 
@@ -191,7 +191,7 @@ class HostView:
         return max(0.0, abs(self.clock_ms) - self.clock_within_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Credentials:
     """Names and passwords of one stack's accounts; `repr` and `str` hide the passwords."""
 
@@ -206,7 +206,7 @@ class Credentials:
     """The account by which a replica logs in to its source."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UpOptions:
     """What `up` was asked for; None keeps what a live stack has."""
 
@@ -479,7 +479,7 @@ class Agent(SharedPlaces):
         return await self.ask(wire.AskHealth(footprint))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadTarget:
     """Where the load connects, and as whom."""
 
@@ -495,7 +495,7 @@ class LoadTarget:
     """The statement after which each reply to a commit carries its GTID; None: none is to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadSettings:
     """What the load is to do; each field can change while it runs."""
 

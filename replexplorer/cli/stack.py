@@ -16,7 +16,7 @@ from replexplorer.cli.wiring import attached, composed, driver_of, provider_of, 
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import dataclass, frozen, replace
 from replexplorer.core.server.node_view import wholeness
 from replexplorer.core.server.waits import pages
 from replexplorer.core.text import closest, folded, number
@@ -82,7 +82,7 @@ async def up(call: Call) -> int:
     return StackUnavailable.exit_code if without_effect else 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removed:
     """A stack that is gone."""
 

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import Group, Knob, Restart, Value
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.topology import MOST_REPLICAS
 
 SystemName = Literal["async", "group", "galera"]
@@ -44,7 +44,7 @@ class WaitsFor(StrEnum):
     """Until all members have it: the farthest."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class System:
     """One way to keep several servers the same."""
 

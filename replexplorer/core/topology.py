@@ -16,7 +16,7 @@ from enum import StrEnum
 from itertools import combinations
 from typing import Final, cast
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 SOURCE: Final = "primary"
 """The alias of the node that is the source now; a knob that is set on the source carries it for a
@@ -61,7 +61,7 @@ class Belonging(StrEnum):
     """It runs and is not a member."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """What one look has seen of a node that its role follows from."""
 
@@ -177,7 +177,7 @@ def _role_in_group(standing: Standing) -> Role:
             return Role.PRIMARY if standing.refuses_writes is False else Role.SECONDARY
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Roster:
     """The names of a stack's nodes in order, and which of them is the source now."""
 

@@ -20,7 +20,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.link import partition_words
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.system import System
 from replexplorer.core.text import command
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from replexplorer.core.tick import Tick
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionOptions:
     """What the composition root decides for a session."""
 

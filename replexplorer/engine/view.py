@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.tick import Tick
 from replexplorer.ports import Clock, Reporter
@@ -25,7 +25,7 @@ from replexplorer.core.event import Event
 from replexplorer.core.topology import new_roster
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlayerPosition:
     """Where a player stands."""
 

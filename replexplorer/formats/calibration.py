@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.model.fitted import Calibration, CalibrationRun
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 from replexplorer.formats.files import first_error, read_text, whole_file
 
 VERSION: Final = 3
@@ -43,7 +43,7 @@ class _CalibrationFile(BaseModel):
     " median_error=calibration.validation.median_error p90_error=calibration.validation.p90_error"
     " noise=calibration.validation.noise",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calibrated:
     """A calibration with its runs and where it was read."""
 

@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.text import one_line
 from replexplorer.formats.files import read_text
 
@@ -27,7 +27,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*|::[A-Fa-f0-9.:]*")
 _SHOWN: Final = 80
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerUrl:
     """Where a server is, and as whom one logs in."""
 

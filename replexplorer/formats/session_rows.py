@@ -24,7 +24,7 @@ from replexplorer.core.link import LinkView
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure
@@ -140,7 +140,7 @@ _EPOCH: Final = TypeAdapter(Epoch)
 _EVENT: Final = TypeAdapter(Event)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnobRow:
     """One knob as it was from a moment on."""
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.load.pacing import LoadShare, Pace, Schedule
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.generator.connection import acknowledged_gtids
 
@@ -32,7 +32,7 @@ CHANGED: Final = 1020
 (innodb_snapshot_isolation)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gauges:
     """What an interval says of its end."""
 

@@ -32,7 +32,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value, format_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, replace
 from replexplorer.core.server.exposure import FAILURES, Exposure
 from replexplorer.core.server.node_view import LATE_S
 from replexplorer.core.server.protection import ProtectionState, word_of
@@ -295,7 +295,7 @@ def compared(a: ComparedRun, b: ComparedRun) -> Epoch:
 
 
 @json_keys(name="knob")
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnobDifference:
     """A knob that the two have at other values."""
 

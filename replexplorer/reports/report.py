@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.text import LAYOUT, folded, printable
 from replexplorer.core.text import table as text_table
 from replexplorer.formats.documents import to_json
@@ -34,7 +34,7 @@ _LEAST_FOLDED: Final = 24
 """Columns that are kept for the last text of a row, which may take several lines."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportColumn:
     """A column of a table."""
 
@@ -54,7 +54,7 @@ def numbers(*heads: str) -> tuple[ReportColumn, ...]:
     return tuple(ReportColumn(head, is_number=True) for head in heads)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportTable:
     """Rows under columns."""
 
@@ -69,7 +69,7 @@ class ReportTable:
     """Whether a terminal shows it, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportChart:
     """A drawing: on a page as SVG, elsewhere as lines of characters where it has them."""
 
@@ -79,7 +79,7 @@ class ReportChart:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportNotes:
     """Lines of text."""
 
@@ -97,7 +97,7 @@ def again(commands: Sequence[str]) -> ReportNotes:
 Block = ReportTable | ReportChart | ReportNotes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """All that was found."""
 

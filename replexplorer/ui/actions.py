@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from replexplorer.engine.view import View
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Action:
     """One thing that a key does."""
 
@@ -125,7 +125,7 @@ DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in A
 """Keys by binding id as they are without keys.toml."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FooterItem:
     """One hint of the footer: the first keys of some actions and a word."""
 
@@ -193,7 +193,7 @@ FAR_S: Final = 30.0
 """And a coarse one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DashboardMode:
     """What can be done on the dashboard: nothing, settings alone, or all."""
 

@@ -29,7 +29,7 @@ from replexplorer.core.errors import (
     ServerUnreachable,
     UsageError,
 )
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.system import ASYNC
 from replexplorer.core.wire import Document, Held
 from replexplorer.formats.server_url import PORT, ServerUrl, node_names
@@ -51,7 +51,7 @@ _FIND_WITHIN_S: Final = 4.0
 """How long an address that the source names may take."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Login:
     """How one logs in, at all servers alike."""
 

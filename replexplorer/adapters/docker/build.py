@@ -19,7 +19,7 @@ from replexplorer.adapters.docker.images import image_id
 from replexplorer.adapters.docker.inventory import Container, Inventory
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, replace
 from replexplorer.core.system import System, new_stack, system_of
 from replexplorer.core.topology import MOST_REPLICAS, node_name, node_names, node_number
 from replexplorer.ports import Credentials, Reporter, UpOptions
@@ -45,7 +45,7 @@ packets a round trip, and commits of a busy source wait for seconds. Reno is on 
 namespace; cubic is not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StackSpec:
     """What a stack's objects are made with.
 
@@ -381,7 +381,7 @@ def _is_older(client: Any, server: str, sidecar: str) -> bool:
     return datetime.fromisoformat(began[0]) < datetime.fromisoformat(began[1])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Made:
     """A container that is there now."""
 

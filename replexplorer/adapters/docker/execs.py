@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 BRIDGE_COMMAND: Final = ("python3", "-I", "-S", "/opt/replexplorer/agent.py", "bridge")
 """What runs in the sidecar: the agent's socket on stdin and stdout. It needs no installed package, and looks
@@ -28,7 +28,7 @@ STDOUT: Final = 1
 _START_TIMEOUT_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exec:
     """An exec that a daemon was asked for and that is not started yet."""
 
@@ -170,7 +170,7 @@ _CHUNK_BYTES: Final = 1 << 16
 _pumps: set[asyncio.Task[None]] = set()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClockDifference:
     """Another host's clocks against this one's, by the shortest of some round trips."""
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from replexplorer.adapters.docker.hosts import Daemons
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import in_order, node_name, node_number
 from replexplorer.ports import NodeAddress
@@ -45,7 +45,7 @@ _IN_USE_S: Final = 20.0
 """How long the swarm may take to learn that a network is not in use any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Container:
     """One container of a stack."""
 
@@ -69,7 +69,7 @@ class Container:
         return self.state == "running"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inventory:
     """Everything that carries one stack's label."""
 

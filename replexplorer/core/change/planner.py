@@ -29,11 +29,11 @@ from replexplorer.core.knobs.names import (
     same_value,
 )
 from replexplorer.core.link import NO_PARTITION, LinkSettings
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.topology import ends_of, in_order, is_pair
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observed:
     """What the planner knows of the stack."""
 
@@ -75,7 +75,7 @@ class Observed:
     """What is done about a node that is down."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadBack:
     """After the step, this knob's variable must read as this value."""
 
@@ -83,7 +83,7 @@ class ReadBack:
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SqlStep:
     """Statements on one server, in order."""
 
@@ -100,7 +100,7 @@ class SqlStep:
         return tuple(check.name for check in self.checks)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IoRestart:
     """Make a replica register with its source's semi-sync; crosses the link about 17 times."""
 
@@ -117,7 +117,7 @@ class IoRestart:
         return (*self.enabling, self.stop, self.start)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LinkStep:
     """Give a link these settings, all of them at once."""
 
@@ -133,7 +133,7 @@ class LinkStep:
         return self.settings.partition == NO_PARTITION and any(n.key == keys.PARTITION for n in self.names)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiskStep:
     """Change the shim in front of a node's disk."""
 
@@ -151,7 +151,7 @@ class DiskStep:
         return (self.name,)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadStep:
     """Change the running load."""
 
@@ -160,14 +160,14 @@ class LoadStep:
     names: tuple[KnobName, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FreshSessions:
     """Let every client of the load reconnect: a variable is copied when a session begins."""
 
     names: tuple[KnobName, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kick:
     """One commit of our own, so that `armed` becomes `protected`; past its deadline only a warning."""
 
@@ -181,7 +181,7 @@ class Kick:
 Step = SqlStep | IoRestart | LinkStep | DiskStep | LoadStep | FreshSessions | Kick
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planned:
     """A step with the steps that take it back."""
 
@@ -190,7 +190,7 @@ class Planned:
     """Empty where nothing is to be undone, or where the value before is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What a `set` will do."""
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from replexplorer.core.dialect.mysql import in_new_words
 from replexplorer.core.dialect.question import Question, Row, whole
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 _QUOTED: Final = re.compile(r"""'[^'\\]*'|"[^"\\]*"|`[^`\\]*`""")
 _PLAIN: Final = re.compile(
@@ -39,7 +39,7 @@ IN_SYNC: Final = "SET STATEMENT wsrep_sync_wait = 1 FOR "
 before is applied there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """A statement that sets a global variable."""
 
@@ -48,7 +48,7 @@ class Setting:
     """As it is written there, without quotes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
     """What identifies a server."""
 
@@ -56,7 +56,7 @@ class Identity:
     hostname: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Followed:
     """Whom a replica was told to follow."""
 
@@ -65,7 +65,7 @@ class Followed:
     """None or 0 while it was never connected."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Whereabouts:
     """Where a replica may be reached, as its source knows it."""
 

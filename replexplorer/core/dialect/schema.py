@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from replexplorer.core.dialect.question import Question, Row, listed, whole
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 from replexplorer.core.tables import Column, Index, TableName, TableShape
 
 _TRANSACTIONAL: Final = "'innodb', 'ndbcluster', 'ndb', 'rocksdb', 'tokudb'"
@@ -44,7 +44,7 @@ _SCANS: Final = (
 _NAMES: Final = "GROUP_CONCAT(CONCAT('`', REPLACE(column_name, '`', '``'), '`') ORDER BY seq_in_index)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SchemaFinding:
     """One thing that was found of one table."""
 
@@ -290,7 +290,7 @@ class DigestCount(NamedTuple):
         return DigestCount(*map(_grown, self, before))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CountedDigests:
     """The server's table of digests."""
 
@@ -299,7 +299,7 @@ class CountedDigests:
     """Digests by what a history calls them: the database and the digest's hash."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreparedStatements:
     """Every prepared statement that sessions hold, by what tells one from another."""
 
@@ -307,7 +307,7 @@ class PreparedStatements:
     names: Mapping[str, DigestKey]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenStatement:
     """One statement in a session's history."""
 
@@ -322,7 +322,7 @@ class SeenStatement:
     """The number under which its transaction began; None outside of one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """What a server's performance schema keeps of statements."""
 

@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar, NamedTuple, Protocol
 
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 from replexplorer.core.system import Conditions, System
 from replexplorer.core.text import utc_ms
 
@@ -85,7 +85,7 @@ class NamedExperiment(Protocol):
 
 
 @json_keys(hide="ratio least most", is_open="open")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Relation:
     """What must hold between the figures, and what was found."""
 
@@ -172,7 +172,7 @@ class ExperimentResult:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Try:
     """One try of a writer and a reader: when the row was seen, when its COMMIT returned. Milliseconds since
     the writer's statement was sent."""
@@ -196,7 +196,7 @@ class Try:
         return self.seen_ms is not None and until_ms - self.seen_ms > self.apart_ms
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExperimentProgress:
     """What an experiment does now."""
 

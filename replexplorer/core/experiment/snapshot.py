@@ -20,7 +20,7 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.link import LinkView, unkept_all
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.server.counters import Sample, restarted
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.node_view import NodeView
@@ -33,7 +33,7 @@ UNKNOWN: Final = "unknown"
 """A server that has not answered yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """Servers, links, disks and requests of a stack, as they were last looked at."""
 
@@ -169,7 +169,7 @@ class Baseline:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PendingRestore:
     """What to restore when a killed experiment did not, as the stack keeps it; knobs are named as in the
     requested document while `source` was the source. What somebody has asked since stays."""

@@ -10,12 +10,12 @@ from typing import Any, Final, Self
 
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.pacing import CLOSED, OPEN
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 from replexplorer.core.stats.histogram import Histogram
 
 
 @json_keys(number="process", hide="cpu_s duration_s", show="tps cpu_percent")
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessWork:
     """One generator process over some time; sums, so that stretches of it add up exactly."""
 
@@ -82,7 +82,7 @@ _STATES: Final = ("preparing", "running", "waiting", "drained")
 """What several generators are together: the first of these that one of them is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interval:
     """One interval of the load; counts are of this interval, gauges of its end."""
 
@@ -394,7 +394,7 @@ SERVER: Final = "server"
 and as `mean_ms` the server's time for the commit. No client's clock and no percentile is in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadView:
     """The background load at this moment; latencies are of the last interval."""
 

@@ -37,7 +37,7 @@ from replexplorer.core.model.operating_point import (
     value_of,
 )
 from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps, predict, replica_lag
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.server.comeback import redo_fsyncs
 from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown, after_power_cut, silent
 from replexplorer.core.text import closest, number
@@ -89,7 +89,7 @@ _EXAMPLE: Final = "for example 'p99 < 20ms, rpo = 0'"
 
 
 @json_keys(hide="name", show="text", wanted="figure")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Goal:
     """One figure with its bound."""
 
@@ -238,7 +238,7 @@ class Verdict(StrEnum):
 _RANK: Final = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FigureRange:
     """A figure with what encloses it, and where it comes from."""
 
@@ -249,7 +249,7 @@ class FigureRange:
 
 
 @json_keys(hide="goal", show="goal=goal.text")
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgedGoal:
     """A goal with the figure that it is about; None: the figure is not known."""
 
@@ -274,7 +274,7 @@ class JudgedGoal:
     command="set",
     judged="goals",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advice:
     """One choice of settings."""
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.counters import Sample, ServerStatus, restarted
 
 _LEAST_BLOCKED_S: Final = 1.0
@@ -44,7 +44,7 @@ WAITING: Final = frozenset({ProtectionState.PROTECTED, ProtectionState.ARMED, Pr
 
 
 @json_keys(hide="by_majority since_s settled unprotected")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Protection:
     """The protection state with the evidence for it."""
 
@@ -83,7 +83,7 @@ class Protection:
     asked for; None if not counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """All that the state is judged by, of one moment; None is unknown."""
 
@@ -223,7 +223,7 @@ _SOUND: Final = frozenset({ProtectionState.PROTECTED, ProtectionState.OFF})
 """What ends an outage; armed is on its way."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """The primary at one moment."""
 
@@ -234,7 +234,7 @@ class Look:
     """The source's switch is on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutageSpan:
     """A stretch of an outage in one state."""
 
@@ -247,7 +247,7 @@ class OutageSpan:
     """Of its state: it begins when the oldest waiting commit did, before anybody saw it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StateChange:
     """One state gave way to another."""
 
@@ -264,7 +264,7 @@ class StateChange:
     """Commits in that outage."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """What one look brought."""
 

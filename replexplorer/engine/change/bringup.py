@@ -16,7 +16,7 @@ from replexplorer.core.errors import (
     TakenAway,
 )
 from replexplorer.core.machine import MORE_AIO
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import lacked_aio, why_it_ended
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
@@ -39,7 +39,7 @@ _REPLAYED_AT_MOST: Final = 5_000
 table takes 6 s."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raised:
     """What bringing a stack up did."""
 

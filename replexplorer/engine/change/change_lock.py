@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, same_value
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.wire import EXPERIMENT, TURN, Experiment, Lease
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.outcome import ExperimentUnderWay
@@ -35,7 +35,7 @@ _TURN_WITHIN_S: Final = 20.0
 """A change of another app may wait for a replica to register, or for a stream to heal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Actor:
     """Who acts on a stack."""
 

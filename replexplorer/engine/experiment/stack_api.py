@@ -22,7 +22,7 @@ from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import Rows, RunLog
 from replexplorer.core.loss.ledger import LossLedger, count_losses
 from replexplorer.core.machine import busy_percent
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
@@ -68,7 +68,7 @@ T = TypeVar("T")
 _Found = TypeVar("_Found", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Findings:
     """What a load did while it was measured."""
 

@@ -22,7 +22,7 @@ from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, LinkView, contradiction, installed
 from replexplorer.core.loss.client_log import Rows
 from replexplorer.core.machine import Machine
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.counters import CommitSample, CostSample, CpuUsed, Sample, Sent, ServerStatus
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.gtid import hole, subtract_gtids
@@ -40,7 +40,7 @@ _LOGIN_WITHIN_S: Final = 5.0
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeSample:
     """One server at one moment."""
 

@@ -18,7 +18,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from replexplorer.core.dialect.schema import DigestCount, DigestKey
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.tables import Domain, Domains, FilledShape, TableName
 
 BEGIN: Final = "begin"
@@ -75,7 +75,7 @@ class NotImitated(Exception):
     """A statement that has no place in the workload; its text is the reason, one of the above."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schema:
     """The tables that can be imitated."""
 
@@ -93,7 +93,7 @@ class WrittenStatement:
     guesses: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """A digest that was read."""
 

@@ -17,7 +17,7 @@ from replexplorer.core.dialect import schema as questions
 from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.schema import DigestCount, DigestKey, SeenStatement
 from replexplorer.core.errors import MissingPiece, ServerRefused, UsageError
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.core.tables import TableName, TableShape
 from replexplorer.engine.observe.samples import probe
 from replexplorer.engine.observe.tables import OWN_DATABASE, shapes_of
@@ -35,7 +35,7 @@ _MOST_SEEN: Final = 200_000
 _DENIED: Final = frozenset({1044, 1142, 1143, 1227})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Captured:
     """What was read of a server; no value of any row."""
 

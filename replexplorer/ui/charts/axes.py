@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.ui.charts.chart_model import ChartModel, Page
 from replexplorer.ui.words.figures import moment
 
@@ -47,7 +47,7 @@ _FAR_BELOW: Final = 3.0
 """Only what is this many times less than the others is left to the row of 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AxisScale:
     """A value axis over a number of text rows."""
 
