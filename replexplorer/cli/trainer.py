@@ -14,6 +14,7 @@ from replexplorer.core.experiment.lesson import LessonState
 from replexplorer.core.records import dataclass
 from replexplorer.core.text import number, table
 from replexplorer.core.tick import Tick
+from replexplorer.engine.tasks import end_all
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -115,9 +116,7 @@ async def watched(call: Call, stacks: Mapping[str, str]) -> AsyncIterator[Callab
     try:
         yield look
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all(*tasks)
 
 
 def _seen(student: str, stack: str, found: Tick | str) -> StudentSeen:

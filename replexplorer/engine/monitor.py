@@ -27,7 +27,7 @@ from replexplorer.engine.load import EVERY_S as _HEARTBEAT_EVERY_S
 from replexplorer.engine.load import Driving, Heartbeat, LoadDriver
 from replexplorer.engine.observe.exposure_watch import EVERY_S as EXPOSURE_EVERY_S
 from replexplorer.engine.observe.samples import NodeSample, probe, watch_links
-from replexplorer.engine.tasks import Patience
+from replexplorer.engine.tasks import Patience, end_all
 from replexplorer.ports import NodeAddress
 
 if TYPE_CHECKING:
@@ -130,9 +130,7 @@ class Monitor:
         """End all looking."""
         tasks = self._all_tasks()
         self._tasks, self._node_tasks, self._asking = [], {}, {}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all(*tasks)
         await self.heartbeat.close()
 
     @property

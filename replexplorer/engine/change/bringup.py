@@ -24,7 +24,7 @@ from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended, is_cut
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.samples import hole_of, probe, sample_node, standing_of, watch_links
-from replexplorer.engine.tasks import all_of, to_the_end
+from replexplorer.engine.tasks import all_of, end_all, to_the_end
 from replexplorer.ports import Ability, NodeAddress, Reporter, UpOptions, ask
 
 _LOOK_EVERY_S: Final = 0.05
@@ -208,9 +208,7 @@ async def _while_there(fleet: Fleet, nodes: Collection[str], *works: Coroutine[A
         await asyncio.wait({guard, work}, return_when=asyncio.FIRST_COMPLETED)
         (work if work.done() else guard).result()
     finally:
-        for task in (guard, work):
-            task.cancel()
-        await asyncio.gather(guard, work, return_exceptions=True)
+        await end_all(guard, work)
 
 
 async def _until_gone(fleet: Fleet, nodes: Collection[str]) -> None:

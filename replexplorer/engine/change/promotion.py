@@ -36,7 +36,7 @@ from replexplorer.engine.change.role_run import ENDS_WITHIN_S, RoleRun, Statemen
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.samples import hole_of
 from replexplorer.engine.requested import Requested
-from replexplorer.engine.tasks import Patience, to_the_end
+from replexplorer.engine.tasks import Patience, end_all, to_the_end
 from replexplorer.ports import Ability, ask
 
 if TYPE_CHECKING:
@@ -399,8 +399,7 @@ async def copy(run: RoleRun, member: Member, source: Member) -> Member:
                         raise
                 sql.append(question.statement)
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await end_all(watching)
         await _until_ended(run, member.name)
     async with run.step("start on the copy", member.name):
         member = await run.start(member.name)

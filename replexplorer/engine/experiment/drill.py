@@ -42,7 +42,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import RestoreGuard
 from replexplorer.engine.experiment.run import Conductor, StagesUnderWay, carry_out
-from replexplorer.engine.tasks import to_the_end
+from replexplorer.engine.tasks import end_all, to_the_end
 
 if TYPE_CHECKING:
     from replexplorer.engine.experiment.stack_api import StackApi
@@ -224,10 +224,7 @@ class _DrillUnderWay:
             if looking.done():
                 looking.result()
         finally:
-            tasks = (looking, self._measuring)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_all(looking, self._measuring)
             self._measuring = None
 
     async def _look_on(self) -> None:

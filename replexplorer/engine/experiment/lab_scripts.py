@@ -22,7 +22,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.topology import Role
 from replexplorer.engine.experiment.lab_tables import WITHIN_S, archive, do, missing_key
 from replexplorer.engine.experiment.phase import Act
-from replexplorer.engine.tasks import all_of
+from replexplorer.engine.tasks import all_of, end_all
 from replexplorer.ports import Sql
 
 _WARMUP_S: Final = 1.5
@@ -133,9 +133,7 @@ async def _try(act: Act, writer: Sql, reader: Sql, number: int) -> Try:
                 return found
             await clock.sleep(_SHOWN_EVERY_S)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all(*tasks)
 
 
 CLIENTS: Final = 32

@@ -22,6 +22,7 @@ from replexplorer.core.load.interval import Measurement
 from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.experiment.phase import Act
+from replexplorer.engine.tasks import end_all
 from replexplorer.ports import Reporter, Sql, ask, execute
 
 if TYPE_CHECKING:
@@ -67,9 +68,7 @@ async def foreground(stack: StackApi) -> AsyncIterator[ForegroundFigures]:
             if task.done():
                 task.result()
     finally:
-        for task in watching:
-            task.cancel()
-        await asyncio.gather(*watching, return_exceptions=True)
+        await end_all(*watching)
 
 
 async def _watch_lag(stack: StackApi, felt: ForegroundFigures) -> None:
