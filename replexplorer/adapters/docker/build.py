@@ -198,7 +198,7 @@ class Builder:
         return system_of(has), options.flavor
 
     def _nodes(self, options: UpOptions, found: Inventory, system: System) -> list[str]:
-        has = found.asked_replicas()
+        has = max(int(found.noted.get(inventory.REPLICAS, 0)), len(found.nodes()) - 1, 0)
         wanted = options.replicas if options.replicas is not None else has or system.nodes - 1
         if options.replicas is not None and not 1 <= wanted <= MOST_REPLICAS:
             raise UsageError(f"a stack cannot have {wanted} replicas", f"give 1 to {MOST_REPLICAS}")

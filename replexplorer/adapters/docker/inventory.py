@@ -91,10 +91,6 @@ class Inventory:
         """What the network's labels say of the stack."""
         return _of(self.networks[0]) if self.networks else {}
 
-    def asked_replicas(self) -> int:
-        """How many replicas there are, or were asked for."""
-        return max(int(self.noted.get(REPLICAS, 0)), len(self.nodes()) - 1, 0)
-
     def image(self) -> str | None:
         """The image of the stack's servers."""
         servers = (each.image for each in self.containers if each.role == "mysqld")
@@ -126,9 +122,9 @@ def containers(client: Any, stack: str) -> tuple[Container, ...]:
     return tuple(_container(item) for item in listed if {NODE, ROLE} <= item["Labels"].keys())
 
 
-def sidecars(client: Any, stack: str) -> list[Container]:
-    """The stack's sidecars, running or not."""
-    return [each for each in containers(client, stack) if each.role == "sidecar"]
+def container(client: Any, stack: str, node: str, role: str) -> Container | None:
+    """The container of a node in a role, running or not."""
+    return next((c for c in containers(client, stack) if (c.node, c.role) == (node, role)), None)
 
 
 def _of(item: Mapping[str, Any]) -> Mapping[str, str]:
