@@ -86,7 +86,7 @@ class AxisScale:
 
 def linear_scale(greatest: float, rows: int) -> AxisScale:
     """From zero on the lowest row to at least the greatest value."""
-    apart = _rows_apart(rows)
+    apart = 1 if rows < 5 else 2 if rows <= 10 else 3 if rows <= 16 else 4
     wanted = max(greatest, _LEAST_TOP) * _HEADROOM * apart / max(1, rows - 1)
     power = 10.0 ** math.floor(math.log10(wanted))
     step = power * next(factor for factor in _STEPS if factor * power >= wanted * (1 - 1e-9))
@@ -131,11 +131,6 @@ def _log_ticks(base: int, per_decade: float, rows: int, used: int) -> tuple[tupl
             if is_exact and len(label) <= _TICK_CELLS and all(abs(row - at) >= apart for at in found):
                 found[row] = label
     return tuple(sorted(found.items(), reverse=True))
-
-
-def _rows_apart(rows: int) -> int:
-    """From one tick of a linear axis to the next."""
-    return 1 if rows < 5 else 2 if rows <= 10 else 3 if rows <= 16 else 4
 
 
 def tick_text(value: float) -> str:

@@ -134,7 +134,7 @@ class DashboardScreen(Screen[None]):
         self.mode = mode_of(view, visits=settings.visits)
         """What can be done here."""
         self.experiments = ExperimentControl(
-            view.console, [*settings.experiments], self._lab_moved,
+            view.console, [*settings.experiments], lambda: self.call_later(self._show_lab),
             settings.learn, settings.give,
         )  # fmt: skip
         """What runs behind the picture."""
@@ -762,10 +762,6 @@ class DashboardScreen(Screen[None]):
     def _tell_lab(self, text: str) -> None:
         self.notify(text, timeout=3)
         self._show_lab()
-
-    def _lab_moved(self) -> None:
-        """Show it once it has come to where it waits, if it does."""
-        self.call_later(self._show_lab)
 
     def _show_lab(self) -> None:
         """The strip of the lab that runs, its tries in place of the charts where it has such; a toast when it
