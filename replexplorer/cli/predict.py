@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from replexplorer.cli.arguments import check_without_stack
-from replexplorer.cli.lines import LOSSES, exposure_lines, labelled, losses_shortly
+from replexplorer.cli.lines import LOSSES, exposure_lines, labelled
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.experiment.sweep import Grid, is_preset, read_grid
@@ -319,7 +319,7 @@ def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None
             _to_first(each.to_first),
             number(each.latency_ms, 2),
             number(each.ceiling_tps),
-            *losses_shortly(each.exposure),
+            *(loss.short for loss in each.exposure.losses),
             number(max((lag.lag_s for lag in each.replicas), default=None)),
             each.limit,
         )

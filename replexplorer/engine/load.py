@@ -34,7 +34,7 @@ from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.state import ACKNOWLEDGED, StackState
 from replexplorer.engine.record import EventLog
-from replexplorer.engine.tasks import to_the_end
+from replexplorer.engine.tasks import end_all, to_the_end
 from replexplorer.ports import Clock, LoadProcess, LoadSettings, LoadTarget, Reporter, Sql, ask, execute
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
@@ -46,11 +46,6 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     keys.PAYLOAD: ("payload_bytes", int),
 }
 """Which field of the settings a knob asks for, and its type."""
-
-
-def load_knobs(settings: LoadSettings) -> dict[str, Value]:
-    """The load's knobs as these settings have them."""
-    return {key: getattr(settings, name) for key, (name, _) in _FIELDS.items()}
 
 
 def with_knobs(
@@ -196,7 +191,7 @@ class LoadDriver:
         """Load knobs as they are now; empty when no load runs."""
         if not self.is_running or self.settings is None:
             return {}
-        return load_knobs(self.settings)
+        return {key: getattr(self.settings, name) for key, (name, _) in _FIELDS.items()}
 
     async def change(self, changes: Mapping[str, Value]) -> None:
         """Apply these load knobs to the running load; nothing when none runs."""
@@ -267,8 +262,7 @@ class LoadDriver:
                 await process.stop()
         finally:
             if reader is not None:
-                reader.cancel()
-                await asyncio.gather(reader, return_exceptions=True)
+                await end_all(reader)
                 self.acknowledged.pause()
 
 
@@ -546,13 +540,10 @@ class Driving:
 
     async def stop(self) -> None:
         """End our load, also one that is still beginning."""
-        tasks = [
-            task for task in (self._beginning, self._upkeep) if task not in (None, asyncio.current_task())
-        ]
+        own = (None, asyncio.current_task())
+        tasks = [task for task in (self._beginning, self._upkeep) if task not in own]
         self._beginning = self._upkeep = None
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all(*tasks)
         await self._load.stop()
 
     def watch(self, lease: Lease | None) -> None:

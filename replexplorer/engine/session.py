@@ -46,7 +46,7 @@ from replexplorer.engine.observe.waits import waits_of
 from replexplorer.engine.outcome import Status
 from replexplorer.engine.record import EventLog, Recording
 from replexplorer.engine.requested import SharedMark, claim_run
-from replexplorer.engine.tasks import to_the_end
+from replexplorer.engine.tasks import end_all, to_the_end
 from replexplorer.engine.ticks import TickMaker
 from replexplorer.ports import Ability, LoadSettings, Reporter, UpOptions
 
@@ -104,7 +104,9 @@ class Session:
             interval_s=options.tick_s,
             on_end=partial(self.event_log.tell, Severity.BAD),
             files=outside.workload_file,
-            new_run=None if logs is None else partial(logs.new_run, self._claim_run),
+            new_run=None
+            if logs is None
+            else partial(logs.new_run, lambda least: claim_run(self.fleet.keeper, self.fleet.roster, least)),
         )
         self.state = StackState(self.fleet, self.load)
         self.turns = ChangeLock(self.fleet, Actor(options.holder), self._tell_step)
@@ -248,8 +250,7 @@ class Session:
                 take(tick)
 
         async def look_no_more() -> None:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            await end_all(looking)
             await self.monitor.stop()
             with contextlib.suppress(ReplexplorerError):
                 await self.driving.publish_news()
@@ -340,10 +341,6 @@ class Session:
         naming the driver when another app drives."""
         await finish_killed(self.rig)
         await self.driving.drive(settings)
-
-    async def _claim_run(self, least: int) -> int:
-        """The number of a run of client logs."""
-        return await claim_run(self.fleet.keeper, self.fleet.roster, least)
 
     async def _share_mark(self, text: str) -> None:
         """Keep a mark with the stack, for all who watch."""

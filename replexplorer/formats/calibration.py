@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Final, Literal
 
@@ -88,7 +87,7 @@ def shipped_calibration() -> Calibrated:
 
 def shipped_file() -> Path:
     """Where it is."""
-    return Path(str(resources.files("replexplorer.formats"))) / "shipped_calibration.json"
+    return Path(__file__).with_name("shipped_calibration.json")
 
 
 def save_calibration(calibration: Calibration, runs: Sequence[CalibrationRun], file: Path) -> None:

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -147,7 +146,7 @@ def save_scene(scene: Preset) -> bool:
 
 def shipped_directory() -> Path:
     """Where the shipped scenes are: next to this module, in a wheel as in a checkout."""
-    return Path(str(resources.files("replexplorer.formats"))) / "shipped_scenes"
+    return Path(__file__).with_name("shipped_scenes")
 
 
 def _written(value: Value) -> str:

@@ -171,7 +171,8 @@ def _table_text(table: ReportTable, columns: int | None) -> str:
             break
         kept.remove(last)
     shown = [table.columns[at] for at in kept]
-    heads = [_capitals(column) for column in shown]
+    # Over words in capitals; a heading over figures has units, which have none.
+    heads = [column.head if column.is_number else column.head.upper() for column in shown]
     rows = [[row[at].upper() if row[at] == "deviates" else row[at] for at in kept] for row in table.rows]
     right = [at for at, column in enumerate(shown) if column.is_number]
     if columns is not None and len(kept) > 1 and not right and is_too_wide():
@@ -190,11 +191,6 @@ def _stacked(rows: Sequence[Sequence[str]], indent: int, columns: int) -> str:
         if text.strip()
     ]
     return "\n".join(lines)
-
-
-def _capitals(column: ReportColumn) -> str:
-    """A heading over words in capitals; one over figures has units, which have none."""
-    return column.head if column.is_number else column.head.upper()
 
 
 def markdown(report: Report) -> str:

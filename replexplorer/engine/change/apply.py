@@ -343,7 +343,9 @@ class LinkChange:
         heals = step.heals and wait and cut and carries_events
         before = await _stream(replica) if heals else None
         want = wanted(step.settings, towards, back)
-        shapes = _by_side(towards, back, want.to_replica, want.to_primary)
+        shapes = want.to_replica, want.to_primary
+        if directions(towards, back)[0] is not towards:  # the primary's agent carries out the other one
+            shapes = shapes[::-1]
         try:
             states = await _shape(primary, replica, *shapes)
             await primary.agent.link(replica.name, anew=True)
@@ -442,13 +444,6 @@ async def _stream(replica: Member) -> tuple[object, ...] | None:
         return await ask(replica.control, replica.dialect.received, deadline_s=2.0)
     except ReplexplorerError:
         return None
-
-
-def _by_side(
-    towards: LinkState, back: LinkState, to_replica: Shape, to_primary: Shape
-) -> tuple[Shape, Shape]:
-    """The shapes by the agent that carries them out: the primary's, the replica's."""
-    return (to_replica, to_primary) if directions(towards, back)[0] is towards else (to_primary, to_replica)
 
 
 async def _set_flap(end: Member, peer: Member, flap: Flap | None) -> None:

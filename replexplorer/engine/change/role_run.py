@@ -187,10 +187,9 @@ class RoleRun:
 
     def followers(self, source: str, *, but: str = "") -> list[str]:
         """The nodes that follow this one, as last seen, `but` one."""
-        return [name for name in self.fleet.members if self._follows(name) == source and name != but]
-
-    def _follows(self, node: str) -> str | None:
-        return self.fleet.standing(node).follows
+        return [
+            name for name in self.fleet.members if self.fleet.standing(name).follows == source and name != but
+        ]
 
     async def candidates(self, source: str, *, streaming: bool = False) -> list[Candidate]:
         """The replicas with what they have; `streaming`: both threads must run, and what is executed
@@ -207,7 +206,7 @@ class RoleRun:
         except ReplexplorerError as error:
             return Candidate(name, "", f"does not report its transactions ({error.message})")
         trouble = None
-        if (follows := self._follows(name)) != source:
+        if (follows := self.fleet.standing(name).follows) != source:
             trouble = "follows no source" if follows is None else f"follows {follows}"
         elif view.sql_thread == "error":
             trouble = f"has an applier that ended with an error ({view.replication_fault})"

@@ -102,7 +102,8 @@ class SweepRun:
         result.seed, result.resumed = int(begun["seed"]), len(self.runs)
         stages.kept = len(self.runs)
         if self.runs:
-            done = f"{len(self._finals())} of {self.sweep.total} runs are done"
+            finals = {(run.block, run.cell) for run in self.runs if run.is_final}
+            done = f"{len(finals)} of {self.sweep.total} runs are done"
             stages.tell("", ended=f"continuing: {done} (--restart starts over)")
         kept = guard.keep(grid.names)
         await guard.look()
@@ -189,10 +190,6 @@ class SweepRun:
             cost=found.cost,
             lag=lag,
         )
-
-    def _finals(self) -> set[tuple[int, int]]:
-        """Pass and cell of all that need no further run."""
-        return {(run.block, run.cell) for run in self.runs if run.is_final}
 
 
 async def _short_of_cpu(stack: StackApi) -> str | None:

@@ -268,11 +268,6 @@ _COMES_WITHIN_S: Final = 3.0
 """The counter may be seen before its line has come through the log."""
 
 
-def timeouts_in(lines: Iterable[tuple[float, str]]) -> int:
-    """Timeouts among the lines of a server's log, each with its moment."""
-    return sum(_TIMED_OUT in line for _, line in lines)
-
-
 class TimeoutLook:
     """Reads the log of a server when its counter has moved, and for a moment after it."""
 
@@ -301,7 +296,7 @@ class TimeoutLook:
         if not self._fleet.can(Ability.STOP_SERVERS):
             return None  # of these servers nobody here has the log
         with contextlib.suppress(ReplexplorerError):
-            return timeouts_in(await self._fleet.server_process(node).log())
+            return sum(_TIMED_OUT in line for _, line in await self._fleet.server_process(node).log())
         return None
 
 

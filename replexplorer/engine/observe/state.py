@@ -275,11 +275,6 @@ class StackState:
         """The one before it."""
         return self.samples_before.get(self.fleet.source_name)
 
-    @property
-    def source_disk(self) -> DiskView | None:
-        """The source's disk."""
-        return self.disks.get(self.fleet.source_name)
-
     async def look_closely(self, node: str) -> NodeSample:
         """Sample one server as `look` does, and what its commits wait for or how far it is behind."""
         sample = await self.look(node)

@@ -416,14 +416,11 @@ class _Statement:
         self._out.sets.append(f"\\set {name} {drawn}")
         return name
 
-    def _span(self) -> float:
-        """Rows that a range holds."""
-        return max(1.0, self._examined, self._sent)
-
     def _wide(self, table: TableName, domain: Domain) -> int:
         """How many of a column's values such a range holds."""
         values = domain.high - domain.low + 1
-        return max(1, min(values, round(self._span() * values / self._writer.schema.tables[table].rows)))
+        held = max(1.0, self._examined, self._sent)
+        return max(1, min(values, round(held * values / self._writer.schema.tables[table].rows)))
 
     def _between(self, parent: exp.Between, literal: exp.Literal) -> str:
         """Both ends of a BETWEEN, as far apart as the rows that the server looked at."""
