@@ -436,11 +436,6 @@ class LinkView:
         return self.partition not in (None, NO_PARTITION)
 
     @property
-    def is_asked(self) -> bool:
-        """Anything but a bare path is requested."""
-        return self.settings != LinkSettings()
-
-    @property
     def is_shaped(self) -> bool:
         """Something is in force; False while that is unknown."""
         return self.values is not None and LinkSettings.of(self.values) != LinkSettings()

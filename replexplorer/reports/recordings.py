@@ -424,7 +424,8 @@ def _compared_rows(document: CompareDocument) -> list[tuple[str, ...]]:
     sides = [side.figures for side in both]
     rows: list[tuple[str, ...]] = [("server", *(side.server for side in both))]
     if not document.turns:
-        rows.append(("stretch", *(_span(side.stretch) for side in both)))
+        spans = ("{:.1f} to {:.1f} s".format(*side.stretch) if side.stretch else "none" for side in both)
+        rows.append(("stretch", *spans))
     rows += [(word, *(with_interval(getattr(side, name)) for side in sides)) for word, name in _FIGURES]
     rows.append(("commits", *(f"{side.n:,} in {side.length_s:.1f} s" for side in sides)))
     for name, word in FAILURES.items():
@@ -440,7 +441,3 @@ def _compared_rows(document: CompareDocument) -> list[tuple[str, ...]]:
         effects = ("not changed" if each is None else each.words for each in (change.a, change.b))
         rows.append((change.title, *effects))
     return rows
-
-
-def _span(stretch: tuple[float, float] | None) -> str:
-    return "none" if stretch is None else f"{stretch[0]:.1f} to {stretch[1]:.1f} s"

@@ -99,16 +99,13 @@ class Course:
         before = [counter(seen) for at_s, seen in self.looks if at_s <= from_s]
         after = [counter(seen) for at_s, seen in self.looks if at_s > from_s]
         counts = [count for count in (*before[-1:], *after) if count is not None]
-        return _growth(counts) if len(counts) > 1 else None
+        grown = [now - was if now >= was else now for was, now in pairwise(counts)]
+        return sum(grown) if grown else None
 
 
 def _waited_s(seen: Protection) -> float:
     """How long before the look BLOCKED began: commits had waited for a while."""
     return (seen.oldest_wait_s or 0.0) if seen.state is ProtectionState.BLOCKED else 0.0
-
-
-def _growth(counts: Sequence[int]) -> int:
-    return sum(now - before if now >= before else now for before, now in pairwise(counts))
 
 
 @frozen

@@ -168,7 +168,9 @@ def expected_exposure(
     flush = int(value_of(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT))
     sync = int(value_of(values, keys.SYNC_BINLOG))
     # The background thread that flushes wakes up once a second.
-    until_flush = _until_flush(tps, max(1.0, float(value_of(values, keys.INNODB_FLUSH_LOG_AT_TIMEOUT))))
+    every_s = max(1.0, float(value_of(values, keys.INNODB_FLUSH_LOG_AT_TIMEOUT)))
+    # All since the last flush, which may be just over or just about to come.
+    until_flush = Loss(round(tps * every_s / 2), 0, ceil(tps * every_s), 1000 * every_s / 2)
     if not redo_fsyncs(flush):
         power_cut = until_flush
     elif sync != _EACH_COMMIT:
@@ -180,11 +182,6 @@ def expected_exposure(
     binlog, after = after_power_cut(sync, flush, waits=setting.semi_sync, clients=setting.clients)
     dies = until_flush if flush == _AT_INTERVALS else _SAFE
     return Exposure(dies, power_cut, lost, binlog_lost=binlog, replication_after=after)
-
-
-def _until_flush(tps: float, every_s: float) -> Loss:
-    """All since the last flush, which may be just over or just about to come."""
-    return Loss(round(tps * every_s / 2), 0, ceil(tps * every_s), 1000 * every_s / 2)
 
 
 def _source_lost(

@@ -536,10 +536,6 @@ class DashboardScreen(Screen[None]):
         """The drawer with all knobs stands over a small screen."""
         return self.has_class("-drawer")
 
-    @property
-    def _panel(self) -> KnobPanel:
-        return self.query_one(KnobDrawer) if self.drawer_open else self.query_one("#knobs", KnobPanel)
-
     @on(KnobPanel.Picked)
     def _pick(self, message: KnobPanel.Picked) -> None:
         self.select_knob(message.name)
@@ -950,7 +946,8 @@ class DashboardScreen(Screen[None]):
             board.shows_all = self.drawer_open
         shown = self.intent()
         with self.app.batch_update():
-            self._panel.show(tick)
+            panel = self.query_one(KnobDrawer) if self.drawer_open else self.query_one("#knobs", KnobPanel)
+            panel.show(tick)
             if shown is not None:
                 self.query_one(StatementPanel).show(shown)
                 self.query_one(KnobLine).show(shown)
