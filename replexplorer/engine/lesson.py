@@ -196,7 +196,7 @@ class LessonRun:
         finally:
             self._say("")
 
-    def _say(self, text: str, done: float | None = None) -> None:
+    def _say(self, text: str, _done: float | None = None) -> None:
         self.busy = text
         self.watch()
 

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from math import floor as whole
 from random import Random
 from typing import Any, Final
@@ -21,6 +20,7 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageErro
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, LoadShare, Pace, Schedule
 from replexplorer.core.load.workload import LEDGER, Table
+from replexplorer.core.records import dataclass, replace
 from replexplorer.generator.client_log import ClientLog, LogHealth, Reader, readers_of
 from replexplorer.generator.clients import Alarm, Clients
 from replexplorer.generator.dispatcher import ClientJob, check_script, course_of, workload_of
@@ -40,14 +40,14 @@ _GROWN_BYTES: Final = 1 << 30
 """A table that grows is truncated at so much payload, however few rows that is."""
 
 
+@dataclass(eq=False)
 class Generator:
     """The load of this process, as commands make and change it."""
 
-    def __init__(self, outbox: Outbox, end: Callable[[], None]) -> None:
-        self._outbox = outbox
-        self._end = end
-        """Ends the process, which then stops the load."""
-        self._load: _Load | None = None
+    _outbox: Outbox
+    _end: Callable[[], None]
+    """Ends the process, which then stops the load."""
+    _load: _Load | None = None
 
     async def obey(self, command: Mapping[str, Any]) -> None:
         """Carry a command out and answer it; never raises for what a server does."""

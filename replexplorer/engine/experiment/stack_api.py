@@ -22,7 +22,7 @@ from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import Rows, RunLog
 from replexplorer.core.loss.ledger import LossLedger, count_losses
 from replexplorer.core.machine import busy_percent
-from replexplorer.core.records import frozen, replace
+from replexplorer.core.records import dataclass, frozen, replace
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
@@ -90,13 +90,13 @@ _REPLICAS_EVERY_S: Final = 1.0
 """A look at how far behind they are, while something is measured."""
 
 
+@dataclass(eq=False)
 class MeasuredLoad:
     """Our load as an experiment drives and measures it."""
 
-    def __init__(self, state: StackState, load: LoadDriver, driving: Driving) -> None:
-        self.state = state
-        self._load = load
-        self._driving = driving
+    state: StackState
+    _load: LoadDriver
+    _driving: Driving
 
     @property
     def settings(self) -> LoadSettings | None:

@@ -304,7 +304,10 @@ class StackState:
         self.pairs = {
             view.replica: view
             for view in views[len(replicas) :]
-            if view.is_asked or view.is_shaped or view.replica in more or self.fleet.system.mesh
+            if view.settings != LinkSettings()
+            or view.is_shaped
+            or view.replica in more
+            or self.fleet.system.mesh
         }
 
     async def _link_of(self, link: str) -> LinkView:

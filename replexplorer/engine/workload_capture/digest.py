@@ -180,17 +180,18 @@ def _uses(read: _Read, database: str) -> tuple[_TableUse, ...]:
     return tuple(found)
 
 
+@dataclass(eq=False)
 class Writer:
     """Writes the statements of one transaction; what they have in common is drawn once."""
 
-    def __init__(self, schema: Schema, renamed: Mapping[str, str], home: str) -> None:
-        """Databases get other names; tables of the home one are named without it."""
-        self.schema = schema
-        self._renamed = renamed
-        self._home = home
-        self._names = 0
-        self.deleted: dict[TableName, str] = {}
-        """The variable that holds the key of the row that was deleted last."""
+    schema: Schema
+    _renamed: Mapping[str, str]
+    """Other names of databases."""
+    _home: str
+    """Its tables are named without it."""
+    deleted: dict[TableName, str] = field(default_factory=dict)
+    """The variable that holds the key of the row that was deleted last."""
+    _names: int = 0
 
     def write(self, key: DigestKey, count: DigestCount) -> WrittenStatement:
         """One statement, by what the server counted of it; raises NotImitated."""

@@ -17,7 +17,7 @@ from replexplorer.core.dialect import schema as questions
 from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.schema import DigestCount, DigestKey, SeenStatement
 from replexplorer.core.errors import MissingPiece, ServerRefused, UsageError
-from replexplorer.core.records import field, frozen
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.tables import TableName, TableShape
 from replexplorer.engine.observe.samples import probe
 from replexplorer.engine.observe.tables import OWN_DATABASE, shapes_of
@@ -151,16 +151,16 @@ async def capture(
         raise
 
 
+@dataclass(eq=False)
 class _Watch:
     """One capture."""
 
-    def __init__(self, sql: Sql, dialect: Dialect, on_progress: Callable[[float, int], None]) -> None:
-        self._sql = sql
-        self._dialect = dialect
-        self._on_progress = on_progress
-        self._histories = Histories()
-        self._prepared = PreparedTally()
-        self._names: dict[str, DigestKey] = {}
+    _sql: Sql
+    _dialect: Dialect
+    _on_progress: Callable[[float, int], None]
+    _histories: Histories = field(default_factory=Histories)
+    _prepared: PreparedTally = field(default_factory=PreparedTally)
+    _names: dict[str, DigestKey] = field(default_factory=dict)
 
     async def run(self, address: str, seconds: float, databases: Sequence[str]) -> Captured:
         sql = self._sql
