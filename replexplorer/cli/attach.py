@@ -25,7 +25,7 @@ from replexplorer.cli.stack import check_asked, print_asked, print_waits
 from replexplorer.cli.wiring import outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import printed, replace
 from replexplorer.core.text import table
 from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.session import Session, SessionOptions, Spectator
@@ -222,7 +222,7 @@ async def watch(call: Call, servers: AttachedProvider) -> int:
 # -- changing
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class AttachChanges:
     """`attach --allow-changes --json`: what was set, and what became of it at the end."""
 
@@ -353,7 +353,7 @@ def _code(undone: Sequence[TakenBack]) -> int:
 # -- revert
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class Reverted:
     """What was undone at one source and its replicas."""
 
@@ -361,7 +361,7 @@ class Reverted:
     variables: list[TakenBack]
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class RevertReport:
     """`revert --json`."""
 

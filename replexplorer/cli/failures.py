@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from replexplorer.cli.wiring import attached, composed
 from replexplorer.core.fault import KINDS, Fault, check_fault, kind_of, parse_fault
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, printed
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.gtid import transactions
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class FaultsCleared:
     """`fault clear`."""
 
@@ -48,7 +48,7 @@ class FaultsCleared:
         return "; ".join(f"{fault} is over" for fault in self.cleared) or "no fault is in force"
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class FaultsInjected(FaultsCleared):
     """`fault inject`; what is cleared and comes back, with `--for`."""
 

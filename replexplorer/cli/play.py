@@ -12,7 +12,7 @@ from replexplorer.cli.experiment import named
 from replexplorer.cli.recordings import file_beside, file_of
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.matrix import MATRIX, Matrix
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, printed, replace
 from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import expanded
 from replexplorer.formats.play_script import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 USUAL_SIZE: Final = (120, 36)
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class PlayJson:
     """A play that was performed to its end, or checked."""
 

@@ -48,7 +48,7 @@ from replexplorer.core.model.operating_point import (
 )
 from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps
 from replexplorer.core.model.prediction import predict as prediction_of
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import printed
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.stats.ratio import Ratio, interval_text, ratio_text
 from replexplorer.core.system import ASYNC, System, system_of, who_has
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class PredictTerm:
     """One term of a predicted commit."""
 
@@ -72,7 +72,7 @@ class PredictTerm:
     """Of the latency, 0 to 1."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class PredictDocument:
     """`predict --json`."""
 
@@ -102,7 +102,7 @@ class PredictDocument:
     calibrated, or its TPS is the arrival rate; null of the first."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class AdviseDocument:
     """`predict --goal --json`."""
 

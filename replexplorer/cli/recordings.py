@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.adapters.recording import SUFFIX, SessionReader, is_being_written, remove_session
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import printed
 from replexplorer.core.text import number, table, utc
 from replexplorer.formats import export as forms
 from replexplorer.formats import paths
@@ -71,7 +71,7 @@ def file_beside(reader: SessionReader | None, flag: str, name: str) -> AbstractC
     return whole_file(file)
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class RecordingEntry:
     """A recording in `session list` and `session remove`."""
 

@@ -27,7 +27,7 @@ from replexplorer.cli.experiment import LESSONS
 from replexplorer.cli.trainer import HEADS, watched
 from replexplorer.cli.wiring import runs, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import printed
 from replexplorer.core.text import command, table
 from replexplorer.formats.paths import class_directory, expanded
 
@@ -123,7 +123,7 @@ _ENDS_WITHIN_S: Final = 60.0
 """How long an interrupted verb may take to clean up."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class StudentOutcome:
     """What came of a verb for one student."""
 
@@ -143,7 +143,7 @@ class StudentOutcome:
         return f"{word}, {self.took_ms / 1000:.1f} s"
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class ClassOutcome:
     """What every action of `classroom` prints."""
 

@@ -16,7 +16,7 @@ from replexplorer.cli.wiring import attached, composed, driver_of, provider_of, 
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.records import dataclass, frozen, replace
+from replexplorer.core.records import frozen, printed, replace
 from replexplorer.core.server.node_view import wholeness
 from replexplorer.core.server.waits import pages
 from replexplorer.core.text import closest, folded, number
@@ -209,7 +209,7 @@ def node_named(wanted: str, roster: Roster) -> str:
     return node
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class Dsn:
     """`sql --url --json`."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from replexplorer.cli.lesson import state_of
 from replexplorer.cli.wiring import outside_of, provider_of
 from replexplorer.core.experiment.lesson import LessonState
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import printed
 from replexplorer.core.text import number, table
 from replexplorer.core.tick import Tick
 from replexplorer.engine.tasks import end_all
@@ -24,7 +24,7 @@ _AGAIN_S: Final = 2.0
 """Between two tries to reach a stack that is away."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class StudentSeen:
     """A student's stack and lesson at one moment; what is not known is null."""
 
@@ -56,7 +56,7 @@ class StudentSeen:
         return self.student, self.state, self.protection or "-", *figures, load, step, answers or "-"
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class ClassSeen:
     """What `classroom status` prints."""
 

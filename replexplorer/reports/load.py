@@ -14,7 +14,7 @@ from replexplorer.core.load.captured import CapturedLeftOut, CapturedWorkload
 from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.loss.ledger import LossLedger
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, printed
 from replexplorer.core.server.anatomy import Anatomy, Limit, limit_of
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import word_of
@@ -48,7 +48,7 @@ class ClientLogHealth:
     show="cpu_percent=total.cpu_percent lateness_p99_ms=total.lateness_p99_ms backlog_max=total.backlog_max"
     " dropped=total.dropped shares=total.work",
 )
-@dataclass(kw_only=True, slots=True)
+@printed
 class GeneratorHealth:
     """The load generator's own health."""
 
@@ -88,7 +88,7 @@ class LoadInterval:
     " deadlocks=total.deadlocks lock_timeouts=total.lock_timeouts conflicts=total.conflicts"
     " errors_by_number=total.errors_by_number",
 )
-@dataclass(kw_only=True, slots=True)
+@printed
 class LoadReport:
     """`load --json`."""
 

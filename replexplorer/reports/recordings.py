@@ -32,7 +32,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value, format_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.records import dataclass, field, frozen, replace
+from replexplorer.core.records import dataclass, field, frozen, printed, replace
 from replexplorer.core.server.exposure import FAILURES, Exposure
 from replexplorer.core.server.node_view import LATE_S
 from replexplorer.core.server.protection import ProtectionState, word_of
@@ -356,7 +356,7 @@ class RecordedChange:
     b: ChangeEffect | None
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class CompareDocument:
     """`compare A B --json`."""
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from replexplorer.core.dialect.question import Question, Row, listed, whole
-from replexplorer.core.records import dataclass, frozen
+from replexplorer.core.records import frozen, printed
 from replexplorer.core.tables import Column, Index, TableName, TableShape
 
 _TRANSACTIONAL: Final = "'innodb', 'ndbcluster', 'ndb', 'rocksdb', 'tokudb'"
@@ -61,7 +61,7 @@ class SchemaFinding:
     """What repairs it."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class SchemaChecked:
     """What `check-schema` found on a node."""
 

@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar, NamedTuple, Protocol
 
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass, frozen
+from replexplorer.core.records import frozen, printed
 from replexplorer.core.system import Conditions, System
 from replexplorer.core.text import utc_ms
 
@@ -110,7 +110,7 @@ class Relation:
         return "open" if self.is_open else "holds" if self.holds else "deviates"
 
 
-@dataclass(slots=True, kw_only=True)
+@printed
 class ExperimentResult:
     """What a run of one came to."""
 

@@ -22,7 +22,7 @@ from replexplorer.core.experiment.experiment import (
 from replexplorer.core.experiment.relations import Found
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import find
-from replexplorer.core.records import dataclass, field, frozen
+from replexplorer.core.records import field, frozen, printed
 from replexplorer.core.system import System
 
 FIGURES: Final = (
@@ -244,7 +244,7 @@ class LessonState:
 @json_keys(
     hide="lesson started_wall_s relations", show="lesson=lesson.name title=lesson.title started verdict"
 )
-@dataclass(slots=True, kw_only=True)
+@printed
 class LessonResult(ExperimentResult):
     """What a lesson came to; of a run without a terminal each question's own answer, judged."""
 

@@ -25,7 +25,7 @@ from replexplorer.core.experiment.drill import (
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, Stage
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass, field, frozen
+from replexplorer.core.records import field, frozen, printed
 from replexplorer.core.server.exposure import FAILURES as FAILURES_IN_WORDS
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.protection import ProtectionState
@@ -451,7 +451,7 @@ class CellResult:
 
 
 @json_keys(hide="started_wall_s relations", show="drill system started duration_s verdict")
-@dataclass(slots=True, kw_only=True)
+@printed
 class MatrixResult(ExperimentResult):
     """A run of the matrix."""
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from operator import sub
 from typing import Final, Literal, NamedTuple
 
-from replexplorer.core.records import dataclass, frozen, replace
+from replexplorer.core.records import frozen, printed, replace
 from replexplorer.core.text import number, table
 
 MOST_STATEMENTS: Final = 10
@@ -228,7 +228,7 @@ def statement_rates(
     return tuple(sorted(rates, key=lambda each: -each.per_s * each.mean_ms)[:MOST_STATEMENTS])
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class ServerWaits:
     """What the sessions of a server wait for."""
 
