@@ -64,7 +64,6 @@ class Process(Bridge, Protocol):
 
     def end_input(self) -> None:
         """Let it read the end of its stdin, which ends it; harmless when repeated."""
-        ...
 
 
 class LocalProcess:

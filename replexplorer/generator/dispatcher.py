@@ -49,11 +49,9 @@ class Run(Protocol):
 
     def begin(self, intended_s: float) -> None:
         """Do a transaction that was intended for then."""
-        ...
 
     def go_on(self) -> None:
         """Look again at what is to be done."""
-        ...
 
 
 @dataclass(slots=True)

@@ -42,46 +42,37 @@ class NamedExperiment(Protocol):
     @property
     def kind(self) -> str:
         """`lab` or `drill`: the verb that runs it."""
-        ...
 
     @property
     def name(self) -> str:
         """As it is typed."""
-        ...
 
     @property
     def title(self) -> str:
         """In a line."""
-        ...
 
     @property
     def teaches(self) -> str:
         """What it shows, in a sentence."""
-        ...
 
     @property
     def group(self) -> ExperimentGroup:
         """What it is about."""
-        ...
 
     @property
     def stages(self) -> Sequence[Stage]:
         """All of them, in order."""
-        ...
 
     @property
     def turns(self) -> tuple[str, ...]:
         """Keys of the knobs that it turns, `KEY@NODE` where the node is named."""
-        ...
 
     def seconds(self, *, quick: bool) -> float:
         """About how long it takes."""
-        ...
 
     def unfit(self, system: System) -> str:
         """What keeps it from running on a stack of this system, as what it `needs` or `turns`; empty:
         nothing."""
-        ...
 
 
 @json_keys(hide="ratio least most", is_open="open")

@@ -526,7 +526,6 @@ class Procedure(Protocol[_Found]):
 
     async def run(self, stack: StackApi) -> _Found:
         """Run it to its end, and return everything that it took."""
-        ...
 
 
 async def _queued(sql: Sql, dialect: Dialect) -> str:

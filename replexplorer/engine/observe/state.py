@@ -75,7 +75,6 @@ class RunningLoad(Protocol):
 
     def effective(self) -> Mapping[str, Value]:
         """Load knobs as they are now; empty when no load of this app runs."""
-        ...
 
 
 @dataclass(slots=True)
