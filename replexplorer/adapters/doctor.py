@@ -76,7 +76,7 @@ def examine(
     configuration: Configuration,
     state: Path,
     *,
-    link: LinkState | None = None,
+    link: LinkState | None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Doctor:
     """Look at everything; `state` is the state directory, `link` the source's side of a running stack's."""

@@ -67,7 +67,7 @@ class Output:
         """Where text for people goes: stderr, unless the caller gave another stream."""
         return self._err or sys.stderr
 
-    def print(self, text: str = "") -> None:
+    def print(self, text: str) -> None:
         """A line of data."""
         self._put(printable(text, LAYOUT))
 

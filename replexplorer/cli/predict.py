@@ -171,7 +171,7 @@ def predict(call: Call) -> int:
     return call.console.deliver(documents, lambda: _table(grid, documents, call.console.columns))
 
 
-def ground_of(call: Call, system: str | None = None) -> Ground:
+def ground_of(call: Call, system: str | None) -> Ground:
     """The stack that runs; where none does, or `system` is another, the defaults of a new one. Docker is not
     asked for a stack of which this machine has no accounts: nobody can log in."""
     if paths.stack_directory(call.values.stack).exists():

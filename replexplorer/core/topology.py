@@ -117,7 +117,7 @@ def ends_of(link: str) -> tuple[str, str]:
     return one, other
 
 
-def source_of(standings: Sequence[Standing], before: str | None = None) -> str | None:
+def source_of(standings: Sequence[Standing], before: str | None) -> str | None:
     """The node that is the source now; None where there are no nodes.
 
     It follows no source of the stack and takes writes, or others follow it. Where more than one could

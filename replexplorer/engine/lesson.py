@@ -59,7 +59,7 @@ class LessonRun:
         console: Console,
         *,
         named: Callable[[str, str], Any],
-        watch: Callable[[], object] = lambda: None,
+        watch: Callable[[], object],
         clock: Clock,
     ) -> None:
         """`named` gives the `lab`, `drill` or `preset` of a name. `watch` is called whenever `state` or what

@@ -97,9 +97,9 @@ class LoadDriver:
         make: Callable[[Reporter], LoadProcess],
         *,
         interval_s: float,
-        on_end: Callable[[str], None] = lambda _: None,
+        on_end: Callable[[str], None],
         files: Callable[[str], tuple[str, str]] = lambda written: (written, ""),
-        new_run: Callable[[], Awaitable[str]] | None = None,
+        new_run: Callable[[], Awaitable[str]] | None,
     ) -> None:
         self._make = make
         self._new_run = new_run
@@ -422,7 +422,7 @@ class Driving:
         event_log: EventLog,
         *,
         bare: LoadSettings,
-        beside: bool = False,
+        beside: bool,
     ) -> None:
         """`holder` is what other apps call us (`tui`, `load`, `lab tour`), `bare` the load without its knobs;
         `beside` drives a second load although another app holds the lease."""

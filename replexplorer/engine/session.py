@@ -404,7 +404,7 @@ class Session:
         """Every knob that the servers have, requested and effective, as last looked at."""
         return self.state.views()
 
-    async def check_schema(self, node: str, databases: Sequence[str] = ()) -> tuple[SchemaFinding, ...]:
+    async def check_schema(self, node: str, databases: Sequence[str]) -> tuple[SchemaFinding, ...]:
         """What of a node's tables hurts replication, in these databases or in all of the user's; raises
         UsageError for a database that is not there, StackUnavailable when the node is down."""
         from replexplorer.engine.observe.tables import schema_findings

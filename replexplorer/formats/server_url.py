@@ -93,7 +93,7 @@ _QUOTED: Final = re.compile(r"""(['"])((?:\\.|(?!\1).)*)""")
 _PLACES: Final = ("/etc/my.cnf", "/etc/mysql/my.cnf")
 
 
-def standard_files(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+def standard_files(environment: Mapping[str, str]) -> tuple[Path, ...]:
     """The files that the clients read by themselves and that are there, in their order."""
     home = environment.get("HOME")
     places = [Path(place) for place in _PLACES]

@@ -268,7 +268,7 @@ class Reading:
         self._epochs[number] = _checked(_EPOCH.validate_json, text, "epoch")
         self._fields["epochs"] = tuple(self._epochs[number] for number in sorted(self._epochs))
 
-    def tick(self, columns: Mapping[str, Any], events: Iterable[Event] = ()) -> Tick:
+    def tick(self, columns: Mapping[str, Any], events: Iterable[Event]) -> Tick:
         """The tick of these columns; raises UnreadableRow."""
         _check_figures(columns, "a tick")
         return Tick(

@@ -210,7 +210,7 @@ class IntervalLines:
     """The lines of a running load, numbered from the first interval that counts: by its seconds, or by its
     intervals where they are shorter."""
 
-    def __init__(self, warmup_s: float = 0.0, interval_s: float = 1.0) -> None:
+    def __init__(self, warmup_s: float, interval_s: float = 1.0) -> None:
         self._warmup_s = warmup_s
         self._interval_s = interval_s
         self._counts_from_s: float | None = None
@@ -366,7 +366,7 @@ _MOST_SHOWN: Final = 12
 _STATEMENT_SHOWN: Final = 60
 
 
-def captured_text(found: CapturedWorkload, columns: int | None = None) -> str:
+def captured_text(found: CapturedWorkload, columns: int | None) -> str:
     """What was captured of a server, in words."""
     share = found.imitated / found.statements if found.statements else 0.0
     told = (

@@ -126,7 +126,7 @@ class Report:
                     yield block
 
 
-def plain_text(report: Report, columns: int | None = None) -> str:
+def plain_text(report: Report, columns: int | None) -> str:
     """The report for a terminal of this width, or for a pipe: the verdict at its end, where it is read
     first."""
     facts = text_table([(name, fact) for name, fact in report.facts if name], fold=1, columns=columns)
@@ -338,7 +338,7 @@ def write_report(
 def write_files(
     directory: Path,
     contents: Mapping[str, str],
-    session: str | None = None,
+    session: str | None,
     parts: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Write texts by name, and a copy of the recorded session, or of each of its `parts` by name, readable by

@@ -364,7 +364,7 @@ class Lab:
     (docs/explanation/failure-loss.md), beginning with the server that it was counted on; empty where nothing
     was counted."""
 
-    def runs(self, *, quick: bool, repeats: int | None = None) -> int:
+    def runs(self, *, quick: bool, repeats: int | None) -> int:
         """How often each phase is measured: as often as asked, else once under --quick."""
         return repeats or (1 if quick else REPEATS)
 

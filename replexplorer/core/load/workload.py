@@ -176,7 +176,7 @@ class Workload:
         )
 
 
-def _statement(name: str, text: str, kind: int, draws: str = "", **more: Any) -> Statement:
+def _statement(name: str, text: str, kind: int, draws: str, **more: Any) -> Statement:
     """A statement with these values, by name."""
     words = tuple(draws.split())
     letters = "".join("i" if word in _NUMBERS else "s" for word in words)

@@ -154,7 +154,7 @@ def expected_exposure(
     setting: OperatingPoint,
     tps: float | None,
     *,
-    least_rtt_ms: float = 0.0,
+    least_rtt_ms: float,
 ) -> Exposure:
     """Under these knobs with `tps` acknowledged commits a second; None: no commit is acknowledged.
 
@@ -329,7 +329,7 @@ def advise(
     replicas: Sequence[str],
     calibration: Calibration,
     *,
-    lacking: Collection[KnobName] = (),
+    lacking: Collection[KnobName],
 ) -> Advised:
     """Judge every choice of what decides durability, all other knobs as in `values`, by the calibration;
     what is `pinned` is not chosen, and what the servers are `lacking` is not

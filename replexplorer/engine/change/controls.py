@@ -168,7 +168,7 @@ class Controls:
             )
 
     async def turn(
-        self, desired: Desired, prefix: str = "", *, anyway: bool = False, is_part: bool = False
+        self, desired: Desired, prefix: str = "", *, anyway: bool, is_part: bool = False
     ) -> SetResult:
         """As `set`, with an epoch and a mark of its own, which begin with `prefix`; none where nothing is to
         be turned, nor where it `is_part` of a change that has them."""

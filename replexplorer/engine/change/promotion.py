@@ -322,7 +322,7 @@ Consent = Callable[[str, str], Awaitable[bool]]
 """Whether a node may lose these transactions: called with its name and their GTID set."""
 
 
-async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = False) -> str:
+async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool) -> str:
     """Let a node follow the source, or be a member of its group; answers the transactions that it lost for
     it. It gets the source's data in place of its own where it has any such, where it has lost the end of its
     own log, or differs for another reason that is kept, where it lacks what no binlog of the source has any

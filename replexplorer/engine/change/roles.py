@@ -64,7 +64,7 @@ class RoleChanges:
         to: str | None = None,
         *,
         since_s: float | None = None,
-        anyway: bool = False,
+        anyway: bool,
         accept_loss: bool = False,
     ) -> RoleChange:
         """Promote the replica that lacks least, or `to`, in place of a source that is gone; what other nodes
@@ -106,7 +106,7 @@ class RoleChanges:
         lost = replace(await self._lost(run.since_s), accepted=accepted)
         return replace(after, rpo=lost, rto=run.recovery)
 
-    async def switchover(self, to: str | None = None, *, anyway: bool = False) -> RoleChange:
+    async def switchover(self, to: str | None, *, anyway: bool) -> RoleChange:
         """Let the source and a replica, the nearest or `to`, change places: writes wait, none is lost.
 
         Raises UsageError where there is no such node, StackUnavailable while the source does not answer,
@@ -137,7 +137,7 @@ class RoleChanges:
         return replace(after, rpo=RecoveryPoint(0, 0.0), rto=run.recovery)
 
     async def rejoin(
-        self, node: str, *, consent: Consent | None = None, rebuild: bool = False, anyway: bool = False
+        self, node: str, *, consent: Consent | None = None, rebuild: bool = False, anyway: bool
     ) -> RoleChange:
         """Let a node follow the source again; one that has transactions which the source lacks loses them
         with all its data, where `consent` says so, and gets a copy of the source's. With `rebuild` it gets

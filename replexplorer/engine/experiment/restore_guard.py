@@ -228,9 +228,7 @@ class RestoreGuard:
             await clock.sleep(_LOOK_EVERY_S)
             seen = await self.stack.look()
 
-    async def until_applied(
-        self, *, within_s: float, tell: Callable[[str], None] = lambda _: None
-    ) -> tuple[str, ...]:
+    async def until_applied(self, *, within_s: float, tell: Callable[[str], None]) -> tuple[str, ...]:
         """Look until each replica that receives has applied all that the source has, or the time is over;
         answers those that have not. One whose transactions are unknown is not waited for; `tell` hears how
         far the others are."""

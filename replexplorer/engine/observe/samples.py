@@ -326,7 +326,7 @@ async def link_states(one: Member, other: Member) -> tuple[LinkState, LinkState]
 
 
 async def sample_link(
-    link: str, one: Member, other: Member, settings: LinkSettings, *, healing: bool = False
+    link: str, one: Member, other: Member, settings: LinkSettings, *, healing: bool
 ) -> LinkView:
     """One link as both agents see it, its figures from the end that its knobs take for the primary; a dead
     agent leaves unknowns and says so."""
@@ -359,7 +359,7 @@ def both(towards: str | None, back: str | None) -> str | None:
     return towards if towards == back else f"{towards or 'unknown'}/{back or 'unknown'}"
 
 
-async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -> DiskView:
+async def sample_disk(member: Member, asked_ms: float, *, probe: bool) -> DiskView:
     """One node's disk as its agent sees it; with `probe` one that was never probed is probed."""
     try:
         state = await member.agent.disk()

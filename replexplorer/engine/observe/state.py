@@ -337,7 +337,7 @@ class StackState:
         views = await asyncio.gather(*(self.disk_of(member, probe=probe) for member in members))
         self.disks = {view.node: view for view in views}
 
-    async def disk_of(self, member: Member, *, probe: bool = False) -> DiskView:
+    async def disk_of(self, member: Member, *, probe: bool) -> DiskView:
         """Ask the agent for one disk; with `probe` one that was never probed is."""
         placed = self.fleet.roster.placed(member.name)
         asked_ms = float(self.requested_value(KnobName(keys.FSYNC_DELAY, placed)))

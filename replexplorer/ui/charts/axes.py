@@ -94,7 +94,7 @@ def linear_scale(greatest: float, rows: int) -> AxisScale:
     return AxisScale(False, rows, 0.0, step / apart, ticks)
 
 
-def log_scale(least: float, greatest: float, rows: int, *, has_zero: bool = False) -> AxisScale:
+def log_scale(least: float, greatest: float, rows: int, *, has_zero: bool) -> AxisScale:
     """A logarithmic axis on which the least to the greatest value (both above zero) fill the rows.
 
     `has_zero` gives the lowest row to 0 and what is less than the least.

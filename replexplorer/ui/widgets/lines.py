@@ -39,7 +39,7 @@ class Cadence:
         self._words: object = None
         self._drawn_s = -inf
 
-    def is_due(self, at_s: float, words: object = None) -> bool:
+    def is_due(self, at_s: float, words: object) -> bool:
         """Whether to draw at this moment, which then counts as drawn: other words, the same moment again,
         an earlier one as after a jump, or the first one of another stretch."""
         is_later = at_s > self._drawn_s and isfinite(self._drawn_s)

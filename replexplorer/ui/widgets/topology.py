@@ -122,12 +122,12 @@ def _server(node: NodeView) -> str:
     return f"{flavor}{(node.version or '').partition('-')[0]}"
 
 
-_WHOLE: Final[Run] = (" ──▸ ", "good")
-_OPENS: Final[Run] = (" ╌╌▸ ", "warn b")
-_STOPPED: Final[Run] = (" ╌‖╌ ", "warn b")
-_BROKEN: Final[Run] = (" ╌✖╌ ", "bad b")
-_CUT: Final[Run] = (" ╌✖╌ ", "fault b")
-_BOTH_WAYS: Final[Run] = (" ◂─▸ ", "good")
+_WHOLE: Final = (" ──▸ ", "good")
+_OPENS: Final = (" ╌╌▸ ", "warn b")
+_STOPPED: Final = (" ╌‖╌ ", "warn b")
+_BROKEN: Final = (" ╌✖╌ ", "bad b")
+_CUT: Final = (" ╌✖╌ ", "fault b")
+_BOTH_WAYS: Final = (" ◂─▸ ", "good")
 
 
 def _arrow(replica: NodeView, begins: str | None, source: NodeView, links: Mapping[str, LinkView]) -> Run:
