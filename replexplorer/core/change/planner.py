@@ -9,13 +9,14 @@ Nothing is run here and nothing is refused halfway: a plan exists only when all 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
+    SEMI_SYNC,
+    SEMI_SYNC_REPLICAS,
     SOURCE,
     Backing,
     Desired,
@@ -265,10 +266,6 @@ def statements_of(step: Step) -> tuple[str, ...]:
             return ()
 
 
-_SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
-_REQUIRED: Final = KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)
-
-
 class _Planner:
     """One planning: sorts the wanted changes into phases, in the order of the laws."""
 
@@ -446,9 +443,7 @@ class _Planner:
 
         On the way back sessions are renewed once: after the setting that is undone last.
         """
-        here = [
-            n for n in active if n.node == SOURCE and n.knob.backing is Backing.SERVER and n != _SEMI_SYNC
-        ]
+        here = [n for n in active if n.node == SOURCE and n.knob.backing is Backing.SERVER and n != SEMI_SYNC]
         steps = [self._setting(SOURCE, [name]) for name in here]
         copied = [index for index, name in enumerate(here) if name.knob.restart is Restart.SESSIONS]
         if copied and self.observed.load_runs:
@@ -472,11 +467,11 @@ class _Planner:
 
     def _semi_sync(self, active: Mapping[KnobName, Value], when: str) -> list[Planned]:
         """The switch; before it goes on, replicas that have not registered restart their IO thread."""
-        if active.get(_SEMI_SYNC) != when:
+        if active.get(SEMI_SYNC) != when:
             return []
         if when == "on":
-            return [*self._registrations(), *([] if self._is_on else [self._setting(SOURCE, [_SEMI_SYNC])])]
-        switch = self._setting(SOURCE, [_SEMI_SYNC])
+            return [*self._registrations(), *([] if self._is_on else [self._setting(SOURCE, [SEMI_SYNC])])]
+        switch = self._setting(SOURCE, [SEMI_SYNC])
         kick = (self._kick_step(),) if self.observed.takes_rows else ()
         undo = (*switch.undo, *kick) if switch.undo else ()
         return [Planned(switch.step, undo)]
@@ -484,7 +479,7 @@ class _Planner:
     @property
     def _is_on(self) -> bool:
         """Semi-sync is on already: asked for again, its effect is repaired and nothing is switched."""
-        return self._before(_SEMI_SYNC) == "on"
+        return self._before(SEMI_SYNC) == "on"
 
     def _registrations(self) -> list[Planned]:
         """What makes replicas register with the source: now where too few have, else when next they
@@ -508,7 +503,7 @@ class _Planner:
         """Replicas to restart for semi-sync, those behind a cut link left out; raise when too few are
         up for it to be switched on."""
         clients, replicas = self.observed.semi_sync_clients, self.observed.replicas
-        required = self.after.get(_REQUIRED)
+        required = self.after.get(SEMI_SYNC_REPLICAS)
         needed = min(required if isinstance(required, int) else 1, len(replicas))
         if clients is None or clients >= needed:
             return []
@@ -538,14 +533,14 @@ class _Planner:
         """After semi-sync went on, or fewer acknowledgements are needed while it is on."""
         if not self.observed.takes_rows:
             return []
-        if self.after.get(_SEMI_SYNC) != "on":
+        if self.after.get(SEMI_SYNC) != "on":
             return []
-        before, wanted = self._before(_REQUIRED), active.get(_REQUIRED)
+        before, wanted = self._before(SEMI_SYNC_REPLICAS), active.get(SEMI_SYNC_REPLICAS)
         fewer = isinstance(before, int) and isinstance(wanted, int) and wanted < before
-        if _SEMI_SYNC in active and self._is_on:
+        if SEMI_SYNC in active and self._is_on:
             mending = written(planned.step for planned in self._registrations())
-            return [Planned(replace(self._kick_step(), names=(_SEMI_SYNC,), mending=mending))]
-        return [Planned(self._kick_step())] if _SEMI_SYNC in active or fewer else []
+            return [Planned(replace(self._kick_step(), names=(SEMI_SYNC,), mending=mending))]
+        return [Planned(self._kick_step())] if SEMI_SYNC in active or fewer else []
 
     def _kick_step(self) -> Kick:
         """The kick runs before delays rise, but never with less patience than after."""

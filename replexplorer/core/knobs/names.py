@@ -90,6 +90,10 @@ class KnobName:
         return BY_KEY[self.key]
 
 
+SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
+SEMI_SYNC_REPLICAS: Final = KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)
+
+
 @frozen
 class Assignment:
     """One `KEY[@NODE]=VALUE`, parsed and checked, for every node that it addresses."""

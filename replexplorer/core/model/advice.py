@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, KnobName, Value, format_value
+from replexplorer.core.knobs.names import SEMI_SYNC, SOURCE, KnobName, Value, format_value
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.model.fitted import Calibration, OperatingPoint
 from replexplorer.core.model.operating_point import (
@@ -385,7 +385,7 @@ def _choices(
     found: list[dict[KnobName, Value]] = []
     for each in product(*always):
         chosen = dict(each)
-        if chosen[KnobName(keys.SEMI_SYNC, SOURCE)] != "on":
+        if chosen[SEMI_SYNC] != "on":
             found.append(chosen)
         elif replicas:
             found += [{**chosen, **dict(more)} for more in product(*waiting)]

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
-    SOURCE,
+    SEMI_SYNC,
     Assignment,
     Backing,
     Desired,
@@ -39,8 +39,6 @@ from replexplorer.engine.requested import Requested
 if TYPE_CHECKING:
     from replexplorer.engine.load import LoadDriver
     from replexplorer.engine.observe.state import StackState
-
-SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 
 
 @dataclass(eq=False)

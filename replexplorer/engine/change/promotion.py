@@ -17,7 +17,15 @@ from replexplorer.core.change.planner import kick_deadline_s
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, Backing, Desired, KnobName, Value, same_value
+from replexplorer.core.knobs.names import (
+    SEMI_SYNC_REPLICAS,
+    SOURCE,
+    Backing,
+    Desired,
+    KnobName,
+    Value,
+    same_value,
+)
 from replexplorer.core.role_change import (
     BestCandidate,
     Candidate,
@@ -235,7 +243,7 @@ def _of_the_source(run: RoleRun) -> Iterator[tuple[KnobName, Value]]:
             continue
         if key == keys.SEMI_SYNC and value == "on":
             follow = [*filter(state.reachable, run.followers(source, but=to))]
-            required = int(state.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
+            required = int(state.requested_value(SEMI_SYNC_REPLICAS))
             if len(follow) + state.reachable(source) < required:
                 continue
         yield name, value

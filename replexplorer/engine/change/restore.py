@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
-from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
+from replexplorer.core.knobs.names import SEMI_SYNC, Desired, KnobName, Value, format_value
 from replexplorer.core.records import dataclass, field, replace
 from replexplorer.engine.change.bringup import Raised, bring_up
-from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubts, switched_off
+from replexplorer.engine.change.controls import Controls, doubts, switched_off
 from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.outcome import ExperimentUnderWay

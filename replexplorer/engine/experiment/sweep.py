@@ -16,7 +16,7 @@ from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.experiment.sweep import Cell, Sweep, settling_s
 from replexplorer.core.experiment.sweep_result import ATTEMPTS, Swept, SweptRun
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.knobs.names import SEMI_SYNC, KnobName, Value
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.load.interval import Measurement
 from replexplorer.core.load.pacing import OPEN
@@ -25,7 +25,6 @@ from replexplorer.core.model.operating_point import is_known
 from replexplorer.core.records import dataclass
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.measured import LEAST_BATCH_LATENCIES, spread_of
-from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard, restore_guard
 from replexplorer.engine.experiment.run import Conductor, RunJournal, StagesUnderWay
 
@@ -225,7 +224,7 @@ def _wanted_state(seen: Snapshot) -> ProtectionState | None:
         return None
     if seen.system.is_group:
         return ProtectionState.PROTECTED
-    asked = seen.requested(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+    asked = seen.requested(SEMI_SYNC) == "on"
     return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 
 

@@ -13,7 +13,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
-    SOURCE,
+    SEMI_SYNC,
     Backing,
     KnobName,
     KnobView,
@@ -364,7 +364,7 @@ class StackState:
                 [name for name, each in seen.items() if each.refuses_writes is False],
                 requested_size=len(self.fleet.members),
             )
-        requested = self.requested_value(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+        requested = self.requested_value(SEMI_SYNC) == "on"
         if sample is None or not sample.view.reachable:
             return judge(Evidence(reachable=False, requested=requested))
         values, replicas, clock = sample.values, self.fleet.replica_names, self.fleet.outside.clock

@@ -34,7 +34,7 @@ class Columns(NamedTuple):
 class KnobPanel(Lines[Tick]):
     """The knobs; arrow keys work on the screen, clicks and the wheel here."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     COLUMNS: ClassVar = Columns(3, 18, 30)
     HEADINGS_BESIDE: ClassVar = False
     """Headings are in a column of their own instead of a row of their own."""

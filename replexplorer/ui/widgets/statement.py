@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
@@ -100,7 +98,7 @@ def _place_of(value: float, knob: Knob) -> int:
 class StatementPanel(Lines[Intent]):
     """The panel under the knobs, of the knob that is selected."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     DEFAULT_CSS = "StatementPanel { height: 8; }"
 
     def draw(self, shown: Intent, width: int, height: int) -> list[Line]:

@@ -7,7 +7,7 @@ from that one, and a node that follows no source has none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from replexplorer.core.link import NO_PARTITION, LinkView
 from replexplorer.core.server.node_view import NodeView, conflicts_of
@@ -51,7 +51,7 @@ def group_line(system: System, nodes: Sequence[NodeView], width: int) -> Line:
 class Topology(Lines[Tick]):
     """The first row of the left column; one row more for each further replica."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     DEFAULT_CSS = "Topology { height: 2; }"
 
     def show(self, shown: Tick) -> None:
