@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from replexplorer.cli.entry import Call
 from replexplorer.cli.wiring import attached, composed
 from replexplorer.core.fault import KINDS, Fault, check_fault, kind_of, parse_fault
 from replexplorer.core.records import field, printed
@@ -16,9 +16,6 @@ from replexplorer.core.server.gtid import transactions
 from replexplorer.core.text import command, folded
 from replexplorer.engine.console import Command
 from replexplorer.engine.outcome import Cleared
-
-if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
 
 
 @printed

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from replexplorer.cli.arguments import check_without_stack
+from replexplorer.cli.entry import Call, run_async
 from replexplorer.cli.lines import LOSSES, exposure_lines, labelled
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
@@ -57,9 +58,6 @@ from replexplorer.core.topology import Roster, new_roster
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, load_calibration
 from replexplorer.formats.scenes import scene_texts
-
-if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
 
 
 @printed
@@ -175,8 +173,6 @@ def ground_of(call: Call, system: str | None) -> Ground:
     """The stack that runs; where none does, or `system` is another, the defaults of a new one. Docker is not
     asked for a stack of which this machine has no accounts: nobody can log in."""
     if paths.stack_directory(call.values.stack).exists():
-        from replexplorer.cli.entry import run_async
-
         with suppress(StackUnavailable, MissingPiece):
             ground = run_async(_ground_of_stack(call))
             if system in (None, ground.system.name):

@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from replexplorer.cli.entry import Call
 from replexplorer.cli.lesson import state_of
 from replexplorer.cli.wiring import outside_of, provider_of
 from replexplorer.core.experiment.lesson import LessonState
@@ -15,9 +16,6 @@ from replexplorer.core.records import printed
 from replexplorer.core.text import number, table
 from replexplorer.core.tick import Tick
 from replexplorer.engine.tasks import end_all
-
-if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
 
 HEADS: Final = ("student", "state", "protection", "TPS", "lag s", "load", "lesson", "answers")
 _AGAIN_S: Final = 2.0

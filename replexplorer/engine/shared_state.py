@@ -14,7 +14,6 @@ from typing import Final, TypeVar, cast
 
 from replexplorer.core import wire
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
-from replexplorer.engine.tasks import end_all
 from replexplorer.ports import Agent, Clock, SharedPlaces
 
 _AGAIN_S: Final = 0.2
@@ -97,7 +96,8 @@ class SharedState(SharedPlaces):
                     await self._ask(wire.Leave(place))
             if not self._held and self._following is not None:
                 following, self._following = self._following, None
-                await end_all(following)
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
         return wire.Held(None, ours=False)
 
     async def _stay(self, through: Agent | None) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from replexplorer.core.change.planner import (
     DiskStep,
@@ -36,14 +36,12 @@ from replexplorer.core.server.disk import asked_of_disk, disk_values
 from replexplorer.core.wire import DiskState, Flap, LinkState, Shape
 from replexplorer.engine.change.joining import is_cut
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.observe.samples import link_states, watch_link
+from replexplorer.engine.observe.state import OwnDoing
 from replexplorer.engine.outcome import Changed, RolledBack
 from replexplorer.engine.tasks import Patience, to_the_end
 from replexplorer.ports import ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.load import LoadDriver
-    from replexplorer.engine.observe.state import OwnDoing
 
 _SET_DEADLINE_S = 10.0
 _CHECK_DEADLINE_S = 5.0

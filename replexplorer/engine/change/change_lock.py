@@ -14,7 +14,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import Fault
@@ -22,12 +22,10 @@ from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, sam
 from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.wire import EXPERIMENT, TURN, Experiment, Lease
 from replexplorer.engine.fleet import Fleet
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.requested import Requested, SharedMark
 from replexplorer.engine.tasks import to_the_end
-
-if TYPE_CHECKING:
-    from replexplorer.engine.observe.state import StackState
 
 _TURN_SOON_S: Final = 0.5
 """Past it, it is said whom one waits for."""

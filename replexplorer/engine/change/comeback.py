@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import Had
@@ -16,11 +16,9 @@ from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.gtid import subtract_gtids, unite_gtids
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.samples import asked, errant_gtids, probe
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.tasks import Patience
 from replexplorer.ports import ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.observe.state import StackState
 
 _WITHIN_S: Final = 2.0
 _DRAINED_WITHIN_S: Final = 10.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -32,13 +31,11 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import is_pair
 from replexplorer.engine.change.apply import Applied, Applier, LinkChange
 from replexplorer.engine.change.change_lock import ChangeLock, DriftDetector
+from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import Changed, Preview, RolledBack, SetResult
 from replexplorer.engine.record import EventLog
 from replexplorer.engine.requested import Requested
-
-if TYPE_CHECKING:
-    from replexplorer.engine.load import LoadDriver
-    from replexplorer.engine.observe.state import StackState
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.change.planner import kick_deadline_s
 from replexplorer.core.dialect.dialect import SourceAddress
@@ -43,12 +43,10 @@ from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.role_run import ENDS_WITHIN_S, RoleRun, Statements
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.samples import hole_of
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.requested import Requested
 from replexplorer.engine.tasks import Patience, end_all, to_the_end
 from replexplorer.ports import Ability, ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.observe.state import StackState
 
 _WAIT_EACH_S: Final = 4.0
 _ARRIVES_EVERY_S: Final = 0.05

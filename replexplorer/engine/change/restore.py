@@ -7,7 +7,7 @@ after a question, or not at all.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
@@ -15,14 +15,12 @@ from replexplorer.core.knobs.names import SEMI_SYNC, Desired, KnobName, Value, f
 from replexplorer.core.records import dataclass, field, replace
 from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.controls import Controls, doubts, switched_off
+from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.joining import form_group
+from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.ports import Reporter, UpOptions
-
-if TYPE_CHECKING:
-    from replexplorer.engine.change.faults import Faults
-    from replexplorer.engine.change.roles import RoleChanges
 
 _AGAIN: Final = "re-applied: "
 """How the mark of what is restored begins."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -25,13 +25,11 @@ from replexplorer.core.role_change import (
 from replexplorer.core.server.comeback import loses_rows
 from replexplorer.core.server.gtid import unite_gtids
 from replexplorer.engine.change.bringup import until_it_answers
+from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
+from replexplorer.engine.load import Driving
 from replexplorer.engine.observe.samples import answers
 from replexplorer.ports import Ability, ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.change.controls import Controls
-    from replexplorer.engine.load import Driving
 
 ENDS_WITHIN_S: Final = 90.0
 """How long a statement, or a server's end, may take where nothing waits for it but the change itself: MySQL

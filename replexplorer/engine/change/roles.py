@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
@@ -21,6 +21,7 @@ from replexplorer.core.loss.ledger import count_losses
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, choose
 from replexplorer.core.server.gtid import gtid_count, transactions
 from replexplorer.engine.change.bringup import until_replicating
+from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.promotion import (
     Consent,
     block,
@@ -35,13 +36,10 @@ from replexplorer.engine.change.promotion import (
     take_the_place,
 )
 from replexplorer.engine.change.role_run import RoleRun, Statements
+from replexplorer.engine.load import Driving
 from replexplorer.engine.observe.samples import ledger_rows, watch_links
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Ability, ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.change.controls import Controls
-    from replexplorer.engine.load import Driving
 
 _REPLICATES_WITHIN_S: Final = 30.0
 _US_PER_S: Final = 1_000_000
