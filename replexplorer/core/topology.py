@@ -157,24 +157,18 @@ def role_of(standing: Standing, source: str | None) -> Role:
     """What a node is, in a stack with this source."""
     if not standing.reachable:
         return Role.DOWN
-    if standing.belongs is not None:
-        return _role_in_group(standing)
-    if standing.name == source:
-        return Role.PRIMARY
-    if standing.follows is not None or standing.refuses_writes is None:
-        return Role.REPLICA
-    return Role.DETACHED if standing.refuses_writes else Role.PRIMARY
-
-
-def _role_in_group(standing: Standing) -> Role:
-    """What a node that answers is to its group."""
     match standing.belongs:
         case Belonging.JOINING:
             return Role.JOINING
         case Belonging.OUTSIDE:
             return Role.DETACHED
-        case _:
+        case Belonging():
             return Role.PRIMARY if standing.refuses_writes is False else Role.SECONDARY
+    if standing.name == source:
+        return Role.PRIMARY
+    if standing.follows is not None or standing.refuses_writes is None:
+        return Role.REPLICA
+    return Role.DETACHED if standing.refuses_writes else Role.PRIMARY
 
 
 @frozen

@@ -106,14 +106,14 @@ class Console:
             self._undo.append(result.before)
         return result
 
-    async def undo(self, anyway: bool = False) -> SetResult:
+    async def undo(self) -> SetResult:
         """Take back the last change or reset that was not rolled back yet; cannot be undone itself."""
-        self._check_own(anyway)
+        self._check_own(False)
         if not self._undo:
             raise UsageError("nothing to undo", "no knob was turned in this session")
         before = self._undo.pop()
         try:
-            return await self._controls.turn(before, "undo: ", anyway=anyway)
+            return await self._controls.turn(before, "undo: ", anyway=False)
         except BaseException:
             self._undo.append(before)
             raise

@@ -157,9 +157,7 @@ def _kept() -> dict[str, Any]:
     return {key: hints[key] for key in hints if key not in ("version", "values", "source")}
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter: Final = cache(TypeAdapter[Any])
 
 
 def _read(kind: Any, content: object) -> Any:

@@ -265,7 +265,7 @@ def render(report: LoadReport) -> str:
 def _rows(report: LoadReport) -> Iterator[tuple[str, str]]:
     loop, total = "closed loop", report.total
     if report.rate_asked_tps is not None:
-        loop = f"open loop at {number(report.rate_asked_tps, 1)} TPS"
+        loop = f"open loop at {number(report.rate_asked_tps)} TPS"
     yield "workload", f"{report.settings.workload}, {report.settings.clients} clients, {loop}"
     when = "" if report.started is None else f", from {utc_for_people(report.started)}"
     when += "" if report.interrupted is None else f"; ended early: {report.interrupted}"

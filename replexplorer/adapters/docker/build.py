@@ -389,7 +389,7 @@ class Made:
     state: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Steps:
     """Each object of a stack on one daemon: the one that is there, else a new one."""
 

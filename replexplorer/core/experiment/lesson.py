@@ -183,7 +183,7 @@ class Answered:
         """`expected 11.6 TPS, measured 11.5 TPS`, choices in quotes."""
         told = {"given": self.given, "expected": self.expected, "measured": self.measured}
         return ", ".join(
-            f"{name} {_quoted(each) or figure_text(each, self.unit)}"
+            f'{name} "{each}"' if isinstance(each, str) else f"{name} {figure_text(each, self.unit)}"
             for name, each in told.items()
             if each is not None
         )
@@ -202,10 +202,6 @@ class Answered:
     def relation(self) -> Relation:
         """That the answer is right."""
         return Relation(f"{self.step}: {self.asked}", bool(self.is_right), self.evidence)
-
-
-def _quoted(value: float | str) -> str:
-    return f'"{value}"' if isinstance(value, str) else ""
 
 
 def figure_text(value: float | str | None, unit: str) -> str:

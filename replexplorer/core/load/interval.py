@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, field, fields, replace
 from functools import reduce
@@ -296,15 +297,10 @@ def _added(one: Interval, other: Interval) -> dict[str, Any]:
     added: dict[str, Any] = {name: getattr(one, name) + getattr(other, name) for name in _SUMS}
     for name in _HISTOGRAMS:
         added[name] = Histogram.merged((getattr(one, name), getattr(other, name)))
-    added["errors_by_number"] = _joined(one.errors_by_number, other.errors_by_number)
+    added["errors_by_number"] = dict(Counter(one.errors_by_number) + Counter(other.errors_by_number))
     added["work"] = added_work(one.work, other.work)
     added["acknowledged_gtids"] = ",".join(filter(None, (one.acknowledged_gtids, other.acknowledged_gtids)))
     return added
-
-
-def _joined(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Counts by name, added."""
-    return {name: one.get(name, 0) + other.get(name, 0) for name in (*one, *other)}
 
 
 class Cuts:

@@ -486,5 +486,5 @@ def _gives_up(
     after = format_value(timeout.knob, value_of(values, keys.SEMI_SYNC_TIMEOUT))
     few = "no replica" if acks == 1 else f"fewer than {acks} replicas"
     told.append(f"with {few} answering, commits wait {after}, then continue unprotected")
-    told.append(f"a commit waits {number(setting.rtt_ms, 1)} ms for the link")
+    told.append(f"a commit waits {number(setting.rtt_ms)} ms for the link")
     return tuple(told)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, KnobView, Value
-from replexplorer.core.records import field, frozen, replace
+from replexplorer.core.records import field, frozen
 from replexplorer.core.server.gtid import (
     common_gtids,
     gtid_count,
@@ -363,11 +363,6 @@ class Outage:
     def __bool__(self) -> bool:
         """Whether there is anything."""
         return self != Outage()
-
-
-def with_restart(outage: Outage, node: str) -> Outage:
-    """The same with a server that restarted; once is enough."""
-    return outage if node in outage.restarts else replace(outage, restarts=(*outage.restarts, node))
 
 
 def outage_words(outage: Outage) -> tuple[str, ...]:

@@ -285,13 +285,10 @@ def _while_still(window: Sequence[SourceLook], counts: Sequence[int | None]) -> 
     """Commits that surely began, and were told, while a count of what would have saved them stood still."""
     if counts[-1] is None:
         return 0
-    still = window[counts.index(counts[-1])]
-    return 0 if still is window[-1] else _since(still, window[-1])
-
-
-def _since(look: SourceLook, now: SourceLook) -> int:
-    """Commits that surely began after a look and were surely told by now."""
-    return now.committed_before - now.log.running - look.committed_after - look.log.running
+    still, now = window[counts.index(counts[-1])], window[-1]
+    if still is now:
+        return 0
+    return now.committed_before - now.log.running - still.committed_after - still.log.running
 
 
 @frozen
