@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from replexplorer.cli.arguments import check_without_stack
+from replexplorer.cli.entry import Call, in_terminal, run_async
 from replexplorer.cli.output import Output
 from replexplorer.cli.render import render_set
 from replexplorer.cli.stack import check_asked, print_asked, print_waits
@@ -42,7 +43,6 @@ from replexplorer.formats.server_url import (
 if TYPE_CHECKING:
     from replexplorer.adapters.attached.changes import ChangeJournal
     from replexplorer.adapters.attached.provider import AttachedProvider, Login
-    from replexplorer.cli.entry import Call
     from replexplorer.core.load.captured import CapturedWorkload
 
 _UNDONE_WITHIN_S: Final = 20.0
@@ -118,7 +118,6 @@ def _asked(whom: str, console: Output) -> str:
 def attach(call: Call) -> int:
     """Open the dashboard on a terminal; else print the state, or change it for a while."""
     from replexplorer.adapters.attached.provider import AttachedProvider
-    from replexplorer.cli.entry import run_async
 
     args, shows = call.args, is_wanted(call)
     check_asked(call)
@@ -150,7 +149,7 @@ def is_wanted(call: Call) -> bool:
     """Whether `attach` opens the dashboard: on a terminal, unless something is to be printed or changed."""
     args = call.args
     prints = args.json or args.set or _prints_state(args)
-    return not prints and sys.stdout.isatty() and sys.stdin.isatty()
+    return not prints and in_terminal()
 
 
 def _prints_state(args: Namespace) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from replexplorer.cli.entry import Call
 from replexplorer.cli.wiring import attached, composed
-from replexplorer.core.fault import KINDS, Fault, check_fault, kind_of, parse_fault
+from replexplorer.core.fault import KINDS, Fault, fault_parts, kind_of, parse_fault
 from replexplorer.core.records import field, printed
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import Comeback
@@ -71,7 +71,7 @@ def list_faults(call: Call) -> int:
 async def inject(call: Call) -> int:
     """Break something, for a while or until it is cleared."""
     args, console = call.args, call.console
-    check_fault(args.fault)
+    fault_parts(args.fault)
     async with attached(call, "fault") as session:
         request = parse_fault(args.fault, session.fleet.roster)
         injected = await session.console.inject(request, args.for_s, args.force)

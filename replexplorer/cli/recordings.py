@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.adapters.recording import SUFFIX, SessionReader, is_being_written, remove_session
+from replexplorer.cli.entry import Call, in_terminal
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.records import printed
 from replexplorer.core.text import number, table, utc
@@ -21,7 +22,6 @@ from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import expanded
 
 if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
     from replexplorer.core.tick import Tick
     from replexplorer.reports.report import Report
 
@@ -131,7 +131,7 @@ def replay(call: Call) -> int:
     from replexplorer.engine.view import Replay
 
     reader = opened_for(call)
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
+    if not in_terminal():
         reader.close()
         raise UsageError(
             "a replay needs a terminal", "without one, `replexplorer session export FILE --format md`"

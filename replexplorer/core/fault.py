@@ -309,17 +309,13 @@ def kind_of(key: str) -> FaultKind:
 
 def parse_fault(text: str, roster: Roster) -> FaultRequest:
     """Read `KIND[=VALUE][@NODE]`, the node before or behind the value; raises UsageError."""
-    kind, value, node = _parts(text)
+    kind, value, node = fault_parts(text)
     return FaultRequest(kind, value, _nodes(kind, node, roster))
 
 
-def check_fault(text: str) -> None:
-    """Raise UsageError for what is a fault on no stack, whatever its nodes are."""
-    _parts(text)
-
-
-def _parts(text: str) -> tuple[FaultKind, str | None, str | None]:
-    """The kind, the value and the node as it is written; None for no node. Raises UsageError."""
+def fault_parts(text: str) -> tuple[FaultKind, str | None, str | None]:
+    """The kind, the value and the node as it is written; None for no node. Raises UsageError for what is a
+    fault on no stack, whatever its nodes are."""
     head, equals, value = text.partition("=")
     head, at, node = head.partition("@")
     if equals and "@" in value:

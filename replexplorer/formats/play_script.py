@@ -30,7 +30,7 @@ from typing import Any, Final, TextIO
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.relations import SIGNS
-from replexplorer.core.fault import check_fault, kind_of
+from replexplorer.core.fault import fault_parts, kind_of
 from replexplorer.core.history.series import ENOUGH, Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, addressed, find, format_value, parse_value, same_value
@@ -367,7 +367,7 @@ def _step(word: str, rest: str, named: Callable[[str, str], Any]) -> Step:
                     raise UsageError(f"{each!r} is not KEY=VALUE", example)
                 parse_value(find(name.partition("@")[0]), value)
         case "fault":
-            check_fault(rest)
+            fault_parts(rest)
         case "clear" if rest:
             kind_of(rest.partition("@")[0].partition("=")[0])
         case "preset":
