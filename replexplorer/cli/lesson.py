@@ -9,7 +9,8 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from replexplorer.adapters.recording import is_alive
 from replexplorer.cli.entry import Call, in_terminal, is_served
@@ -17,15 +18,11 @@ from replexplorer.cli.experiment import LESSONS, named
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.experiment import Watch
 from replexplorer.core.experiment.lesson import Answered, Lesson, LessonResult, LessonState
+from replexplorer.engine.lesson import LessonRun
+from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.documents import plain
 from replexplorer.formats.files import keep_record, whole_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from replexplorer.engine.lesson import LessonRun
-    from replexplorer.engine.session import Session
 
 _LOOK_EVERY_S: Final = 0.5
 

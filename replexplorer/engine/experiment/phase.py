@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.experiment.lab import GAVE_WAY, REFUSED, RETRIED, Figures, Phase, PhaseResult, Rtt
@@ -17,10 +17,8 @@ from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.node_view import Conflicts, conflicts_of
 from replexplorer.core.server.protection import WAITING, ProtectionState
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard
+from replexplorer.engine.experiment.stack_api import Findings, StackApi
 from replexplorer.ports import Reporter
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import Findings, StackApi
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
@@ -26,12 +26,10 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import in_order
 from replexplorer.core.wire import Lease
+from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import LoadSettings, Reporter
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import StackApi
 
 CLIENTS: Final = KnobName(keys.CLIENTS, "load")
 _LOOK_EVERY_S: Final = 0.1

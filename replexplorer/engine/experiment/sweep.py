@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
@@ -27,9 +27,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.measured import LEAST_BATCH_LATENCIES, spread_of
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard, restore_guard
 from replexplorer.engine.experiment.run import Conductor, RunJournal, StagesUnderWay
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import StackApi
+from replexplorer.engine.experiment.stack_api import StackApi
 
 _STATE_WITHIN_S: Final = 5.0
 _LOOKED_S: Final = 2.0
