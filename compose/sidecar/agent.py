@@ -48,10 +48,9 @@ def serve() -> int:
             return _serve_in_child()
         status = _reap_until(child)
         child = 0
-        if stopping:
-            return 0
-        sys.stderr.write(f"agent: the server ended with status {status}, starting it again\n")
-        time.sleep(AGAIN_S)
+        if not stopping:
+            sys.stderr.write(f"agent: the server ended with status {status}, starting it again\n")
+            time.sleep(AGAIN_S)
     return 0
 
 

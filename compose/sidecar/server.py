@@ -15,7 +15,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +53,13 @@ class Rejected(Exception):
         self.code = code
 
 
+@dataclass(eq=False)
 class Bridge:
     """One connection."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self.writer = writer
-        self.token: str | None = None
-        """Of its app; None until it has greeted."""
+    writer: asyncio.StreamWriter
+    token: str | None = None
+    """Of its app; None until it has greeted."""
 
 
 class Server:

@@ -54,7 +54,7 @@ def file_of(name: str, call: Call) -> Path:
     if name and (file := next(iter(found), None)) is not None:
         return file
     if name == _TOUR:
-        return paths.shipped_tour()
+        return paths.SHIPPED_TOUR
     newest = ", ".join(file.stem for file in recorded[:3])
     of = f" of stack {call.values.stack}" if name == _LAST else ""
     raise UsageError(

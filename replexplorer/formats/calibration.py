@@ -79,15 +79,14 @@ def read_calibration(file: Path) -> Calibrated:
     return Calibrated(read.calibration, read.runs, file)
 
 
+SHIPPED_FILE: Final = Path(__file__).with_name("shipped_calibration.json")
+"""The calibration that ships: next to this module, in a wheel as in a checkout."""
+
+
 def shipped_calibration() -> Calibrated:
-    """The one that ships: next to this module, in a wheel as in a checkout."""
-    read = read_calibration(shipped_file())
+    """The one that ships."""
+    read = read_calibration(SHIPPED_FILE)
     return replace(read, calibration=replace(read.calibration, is_shipped=True))
-
-
-def shipped_file() -> Path:
-    """Where it is."""
-    return Path(__file__).with_name("shipped_calibration.json")
 
 
 def save_calibration(calibration: Calibration, runs: Sequence[CalibrationRun], file: Path) -> None:

@@ -167,9 +167,8 @@ PACKAGE: Final = Path(str(files("replexplorer")))
 """Where the program is, in a wheel as in a checkout."""
 
 
-def shipped_tour() -> Path:
-    """The recorded tour that ships inside the package."""
-    return PACKAGE / "recordings" / "tour.rxs"
+SHIPPED_TOUR: Final = PACKAGE / "recordings" / "tour.rxs"
+"""The recorded tour that ships inside the package."""
 
 
 def shipped_experiments(kind: str) -> Path:

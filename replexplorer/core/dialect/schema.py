@@ -330,9 +330,10 @@ class Kept:
     history: bool
 
 
-def is_on() -> Question[bool]:
-    """Whether there is a performance schema at all."""
-    return Question("SELECT @@GLOBAL.performance_schema AS is_on", lambda rows: bool(int(rows[0]["is_on"])))
+IS_ON: Final = Question(
+    "SELECT @@GLOBAL.performance_schema AS is_on", lambda rows: bool(int(rows[0]["is_on"]))
+)
+"""Whether there is a performance schema at all."""
 
 
 def kept() -> Question[Kept]:
@@ -407,24 +408,22 @@ def prepared_statements() -> Question[PreparedStatements]:
     )
 
 
-def executions() -> Question[int]:
-    """How many prepared statements were executed since the server started."""
-    return Question(
-        "SELECT COALESCE(SUM(count_star), 0) AS times"
-        " FROM performance_schema.events_statements_summary_global_by_event_name"
-        f" WHERE event_name = '{_EXECUTE}'",
-        lambda rows: int(rows[0]["times"]),
-    )
+EXECUTIONS: Final = Question(
+    "SELECT COALESCE(SUM(count_star), 0) AS times"
+    " FROM performance_schema.events_statements_summary_global_by_event_name"
+    f" WHERE event_name = '{_EXECUTE}'",
+    lambda rows: int(rows[0]["times"]),
+)
+"""How many prepared statements were executed since the server started."""
 
 
-def busy_sessions() -> Question[tuple[int, ...]]:
-    """Some sessions that did something within the last second or so, each as likely as any other."""
-    return Question(
-        "SELECT thread_id AS id FROM performance_schema.threads WHERE type = 'FOREGROUND'"
-        " AND processlist_id IS NOT NULL AND processlist_id <> CONNECTION_ID() AND processlist_time <= 1"
-        f" AND processlist_command NOT LIKE 'Binlog%' ORDER BY RAND() LIMIT {_SESSIONS}",
-        lambda rows: tuple(int(row["id"]) for row in rows),
-    )
+BUSY_SESSIONS: Final = Question(
+    "SELECT thread_id AS id FROM performance_schema.threads WHERE type = 'FOREGROUND'"
+    " AND processlist_id IS NOT NULL AND processlist_id <> CONNECTION_ID() AND processlist_time <= 1"
+    f" AND processlist_command NOT LIKE 'Binlog%' ORDER BY RAND() LIMIT {_SESSIONS}",
+    lambda rows: tuple(int(row["id"]) for row in rows),
+)
+"""Some sessions that did something within the last second or so, each as likely as any other."""
 
 
 def histories(sessions: Sequence[int]) -> Question[tuple[SeenStatement, ...]]:

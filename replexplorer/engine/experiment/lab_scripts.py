@@ -158,7 +158,12 @@ async def contend(act: Act) -> PhaseResult:
     clients = [stack.sql(nodes[number % len(nodes)]) for number in range(CLIENTS)]
     service, retried = Histogram(), Counter[int]()
     try:
-        await _fill(source)
+        await do(
+            source,
+            f"DROP TABLE IF EXISTS {_CONTENDED}",
+            f"CREATE TABLE {_CONTENDED} (id INT PRIMARY KEY, number INT NOT NULL) ENGINE=InnoDB",
+            f"INSERT INTO {_CONTENDED} VALUES {', '.join(f'({row}, 0)' for row in range(HOT_ROWS))}",
+        )
         if not await stack.caught_up(_COPIED_WITHIN_S):
             raise StackUnavailable(
                 "a node does not apply what another one commits", "see `replexplorer status`"
@@ -196,16 +201,6 @@ async def contend(act: Act) -> PhaseResult:
         duration_s=seconds,
         clients=CLIENTS,
         retried=retried.total(),
-    )
-
-
-async def _fill(sql: Sql) -> None:
-    """The table with its rows."""
-    await do(
-        sql,
-        f"DROP TABLE IF EXISTS {_CONTENDED}",
-        f"CREATE TABLE {_CONTENDED} (id INT PRIMARY KEY, number INT NOT NULL) ENGINE=InnoDB",
-        f"INSERT INTO {_CONTENDED} VALUES {', '.join(f'({row}, 0)' for row in range(HOT_ROWS))}",
     )
 
 

@@ -164,7 +164,7 @@ class _Watch:
 
     async def run(self, address: str, seconds: float, databases: Sequence[str]) -> Captured:
         sql = self._sql
-        if not await ask(sql, questions.is_on()):
+        if not await ask(sql, questions.IS_ON):
             raise MissingPiece(
                 f"{sql.node} keeps no digests: its performance schema is off",
                 "start it with performance_schema=ON",
@@ -178,14 +178,14 @@ class _Watch:
             raise UsageError(f"no database {unknown[0]!r} on {sql.node}", f"it has {known}")
         wanted = tuple(databases) or tuple(name for name in there if name != OWN_DATABASE)
         asked_s = time.monotonic()
-        before, executed = await self._look(), await ask(sql, questions.executions())
+        before, executed = await self._look(), await ask(sql, questions.EXECUTIONS)
         await self._look_at_prepared()
         began_s = time.monotonic()
         await self._watch(began_s, seconds, has_history=kept.history)
         over_s = time.monotonic()
         await self._look_at_prepared()
         after, ends_s = await self._look(), time.monotonic()
-        executed = max(0, await ask(sql, questions.executions()) - executed)
+        executed = max(0, await ask(sql, questions.EXECUTIONS) - executed)
         digests = _together(_growth(before, after), self._prepared.counts)
         shapes = {each.name: each for each in await shapes_of(sql, wanted)} if wanted else {}
         return Captured(
@@ -226,7 +226,7 @@ class _Watch:
 
     async def _burst(self) -> None:
         """Several looks in a row at what some sessions did last."""
-        sessions = await ask(self._sql, questions.busy_sessions())
+        sessions = await ask(self._sql, questions.BUSY_SESSIONS)
         if not sessions:
             return
         for _ in range(_LOOKS_A_BURST):
