@@ -653,13 +653,13 @@ _WAITS_S: Final = 86_400.0
 """As long as semi-sync lets it wait: who gives up leaves a transaction in the server that still waits."""
 
 
+@dataclass(eq=False)
 class Heartbeat:
     """Our heartbeats to one stack's primary."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._sql: Sql | None = None
-        self._member: Member | None = None
+    _fleet: Fleet
+    _sql: Sql | None = None
+    _member: Member | None = None
 
     async def beat(self) -> None:
         """Write one and wait for its acknowledgement; raises ReplexplorerError."""

@@ -206,16 +206,16 @@ def _client_log(total: Interval) -> ClientLogHealth | None:
     return ClientLogHealth(synced.count, of_sync.mean, of_sync.p99, of_wait.mean, of_wait.p99, share)
 
 
+@dataclass(eq=False)
 class IntervalLines:
     """The lines of a running load, numbered from the first interval that counts: by its seconds, or by its
     intervals where they are shorter."""
 
-    def __init__(self, warmup_s: float, interval_s: float = 1.0) -> None:
-        self._warmup_s = warmup_s
-        self._interval_s = interval_s
-        self._counts_from_s: float | None = None
-        self._from_s: float | None = None
-        """Begin of the first that counts."""
+    _warmup_s: float
+    _interval_s: float = 1.0
+    _counts_from_s: float | None = None
+    _from_s: float | None = None
+    """Begin of the first that counts."""
 
     def line(self, interval: Interval) -> str | None:
         """The interval's line; None while the table is prepared and while the load warms up."""

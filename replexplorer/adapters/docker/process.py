@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from replexplorer.adapters.docker import snapshots
 from replexplorer.adapters.docker.inventory import ROLE, STACK, Container, container
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.counters import CpuUsed
 
 if TYPE_CHECKING:
@@ -56,12 +57,12 @@ def _freeze(client: Any, container: str) -> None:
                 raise
 
 
+@dataclass(eq=False)
 class ServerContainer:
     """`ports.ServerProcess` over one container, found again at each call: `up` may have made another."""
 
-    def __init__(self, stack: DockerProvider, node: str) -> None:
-        self._stack = stack
-        self._node = node
+    _stack: DockerProvider
+    _node: str
 
     async def _do(self, work: Callable[[Any, Container], T], *, alive: bool = False) -> T:
         """Do work with the daemon's client on the server's container; raises StackUnavailable where there is
