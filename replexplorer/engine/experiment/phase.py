@@ -77,8 +77,6 @@ class Act:
 
 
 _STATE_WITHIN_S: Final = 5.0
-_APPLIED_WITHIN_S: Final = 180.0
-"""A replica applies about as fast as a load commits, and more slowly what one client has committed alone."""
 _WARMUP_S: Final = 1.5
 _WARMUP_LATENCIES: Final = 4
 _RTT_LOOKS: Final = 8
@@ -153,7 +151,7 @@ class PhaseRun(Act):
 
     async def _until_applied(self) -> tuple[str, ...]:
         """Wait; answers who has not applied all in time."""
-        return await self.guard.until_applied(within_s=_APPLIED_WITHIN_S, tell=self.tell)
+        return await self.guard.until_applied(self.tell)
 
     async def _turn(self, settings: Iterable[str]) -> None:
         """Set knobs as they are typed."""

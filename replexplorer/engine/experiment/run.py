@@ -38,9 +38,9 @@ class Conductor:
         """Why somebody ended it; the cancel that follows ends it as aborted, with what it has."""
         self._go = asyncio.Event()
 
-    def abort(self, why: str) -> None:
-        """Say why, before the experiment's task is cancelled: it then answers with what it has."""
-        self.aborted = why
+    def abort(self) -> None:
+        """Before the experiment's task is cancelled: it then answers with what it has."""
+        self.aborted = "ended by hand"
 
     def toggle(self) -> bool:
         """Pause before the next stage, or go on; whether it is paused now."""

@@ -108,10 +108,10 @@ class MeasuredLoad:
         """Our load does, or begins."""
         return self._driving.runs
 
-    async def drive(self, *, clients: int) -> None:
-        """Run the load as requested, with this many clients; one that runs already follows. Raises
+    async def drive(self) -> None:
+        """Run the load as requested, but without clients; one that runs already follows. Raises
         StackUnavailable naming the driver when somebody else drives."""
-        await self._driving.drive(replace(self._driving.settings(), clients=clients))
+        await self._driving.drive(replace(self._driving.settings(), clients=0))
 
     async def follow(self, *, clients: int | None = None, table_size: int | None = None) -> None:
         """Let the load go on with this many clients, or as requested, and on a table of this many rows;
