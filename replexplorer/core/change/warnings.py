@@ -5,7 +5,7 @@ Law: a rule speaks when it holds for the values as they will be and one of its k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from replexplorer.core.knobs import keys
@@ -113,7 +113,7 @@ def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
     )
 
 
-RULES: Final[tuple[tuple[frozenset[str], Callable[[Values, Sequence[str]], str | None]], ...]] = (
+RULES: Final = (
     (frozenset({keys.SEMI_SYNC_TIMEOUT}) | DELAYS, _timeout_below_two_round_trips),
     (DELAYS, _jitter_beyond_delay),
     (frozenset({keys.SEMI_SYNC_REPLICAS}), _more_required_than_replicas),

@@ -142,27 +142,27 @@ WHO: Final = Question(
 )
 """Which server this is."""
 
-FOLLOWED: Final[Question[Followed | None]] = Question(
+FOLLOWED: Final = Question(
     "SHOW REPLICA STATUS",
     _read_followed,
     instead=Question("SHOW SLAVE STATUS", _read_followed),
 )
 """The source of a server; None if it has none."""
 
-REGISTERED: Final[Question[tuple[Whereabouts, ...]]] = Question(
+REGISTERED: Final = Question(
     "SHOW REPLICAS",
     read_registered,
     instead=Question("SHOW SLAVE HOSTS", read_registered),
 )
 """Replicas that are connected, and what they say of where they are."""
 
-DUMPED_TO: Final[Question[tuple[str, ...]]] = Question("SHOW PROCESSLIST", _read_dumps)
+DUMPED_TO: Final = Question("SHOW PROCESSLIST", _read_dumps)
 """Hosts that binlogs are sent to."""
 
 CLOCK: Final = Question("SELECT UNIX_TIMESTAMP(NOW(6)) AS clock_s", lambda rows: float(rows[0]["clock_s"]))
 """A server's clock, in seconds since 1970."""
 
-ARRIVED: Final[Question[int | None]] = Question(
+ARRIVED: Final = Question(
     "SELECT TIMESTAMPDIFF(MICROSECOND, last_queued_transaction_immediate_commit_timestamp,"
     " last_queued_transaction_start_queue_timestamp) AS us"
     " FROM performance_schema.replication_connection_status WHERE last_queued_transaction <> ''",

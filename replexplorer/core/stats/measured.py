@@ -35,7 +35,7 @@ from replexplorer.core.records import dataclass, field, frozen, replace
 from replexplorer.core.stats.histogram import Histogram, Ranks
 
 _NORMAL: Final = 1.959964
-_QUANTILES: Final[tuple[tuple[float, float], ...]] = (
+_QUANTILES: Final = (
     (1, 12.7062), (2, 4.30265), (3, 3.18245), (4, 2.77645), (5, 2.57058), (6, 2.44691), (7, 2.36462),
     (8, 2.30600), (9, 2.26216), (10, 2.22814), (11, 2.20099), (12, 2.17881), (13, 2.16037), (14, 2.14479),
     (15, 2.13145), (16, 2.11991), (17, 2.10982), (18, 2.10092), (19, 2.09302), (20, 2.08596), (22, 2.07387),
