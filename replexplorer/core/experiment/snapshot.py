@@ -81,11 +81,6 @@ class Snapshot:
         return None if view is None else view.effective
 
     @property
-    def source_uuid(self) -> str | None:
-        """The source's server_uuid; None while it was not seen."""
-        return next((node.server_uuid for node in self.nodes if node.name == self.source), None)
-
-    @property
     def nodes_down(self) -> tuple[str, ...]:
         """Names of the nodes that did not answer."""
         return tuple(node.name for node in self.nodes if not node.reachable)

@@ -87,13 +87,13 @@ class SweepRun:
         self, guard: RestoreGuard, journal: RunJournal[SweptRun], result: Swept, stages: StagesUnderWay
     ) -> None:
         """Every cell once in each pass; what failed once more at the pass's end."""
-        stack, grid = guard.stack, self.sweep.grid
+        stack, grid, seen = guard.stack, self.sweep.grid, guard.stack.seen
         seed = int(stack.clock.wall() * 1000) % 2**32 if self.sweep.seed is None else self.sweep.seed
         head: dict[str, Any] = {
             "sweep": grid.text,
             "seed": seed,
-            "server": stack.seen.server,
-            "on": stack.seen.source_uuid,
+            "server": seen.server,
+            "on": next((node.server_uuid for node in seen.nodes if node.name == seen.source), None),
         }
         begun, self.runs[:] = await journal.open(head, fresh=self.fresh)
         result.seed, result.resumed = int(begun["seed"]), len(self.runs)
