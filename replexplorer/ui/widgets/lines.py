@@ -52,7 +52,7 @@ class Cadence:
 Shown = TypeVar("Shown")
 
 
-class Rows(Widget):
+class RegionWidget(Widget):
     """A widget that refreshes regions of its own."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -62,7 +62,7 @@ class Rows(Widget):
         return super().render_lines(crop)
 
 
-class Lines(Rows, Generic[Shown]):
+class Lines(RegionWidget, Generic[Shown]):
     """A widget that paints what it is shown as rows of runs; subclasses say how, in `draw`."""
 
     GROUND: ClassVar[str] = "bg"
@@ -155,7 +155,7 @@ def _cells(line: Line) -> list[tuple[str, str]]:
     return [(character, words) for text, words in line for character in text]
 
 
-class Slice(Rows):
+class Slice(RegionWidget):
     """A part of the columns of a `Chart`. Textual writes a row again from the left edge of its widget to the
     last cell that changed: in a chart of one widget most of each row with each tick."""
 
