@@ -23,10 +23,10 @@ from replexplorer.core.model.fit import Origin, fit
 from replexplorer.core.model.fitted import CalibrationRun
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import (
+    SHIPPED_FILE,
     read_calibration,
     save_calibration,
     shipped_calibration,
-    shipped_file,
     this_machine,
 )
 
@@ -45,7 +45,7 @@ def main(files: Sequence[Path]) -> None:
         found, origin = read_sweep(file) if file.suffix == ".jsonl" else read_fitted(file)
         runs += found
     fitted = fit(runs, origin)
-    save_calibration(fitted.calibration, fitted.runs, shipped_file())
+    save_calibration(fitted.calibration, fitted.runs, SHIPPED_FILE)
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGINS)
     _, _, after = rest.partition(ENDS)
     tables = validation_markdown(shipped_calibration())

@@ -27,7 +27,7 @@ from replexplorer.core.errors import ServerRefused
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.wire import (
     DiskState,
@@ -60,15 +60,12 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that never go back (CLOCK_MONOTONIC: the same in all processes of a host)."""
-        ...
 
     def wall(self) -> float:
         """Seconds since 1970, UTC."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Return after this many seconds."""
-        ...
 
 
 class Sql(Protocol):
@@ -85,11 +82,9 @@ class Sql(Protocol):
         self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
     ) -> Sequence[Row]:
         """Run a statement and answer its rows (none for a statement without a result)."""
-        ...
 
     async def close(self) -> None:
         """Close the connection; a later call opens it again."""
-        ...
 
 
 async def ask(sql: Sql, question: Question[T], *, deadline_s: float = DEADLINE_S) -> T:
@@ -136,7 +131,7 @@ class Ability(Enum):
     RESTART_THREADS = "have their replication threads restarted"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeAddress:
     """Where one node's server is, as its provider knows it."""
 
@@ -165,7 +160,7 @@ class NodeAddress:
 
 
 @json_keys(show="clock_apart_ms")
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostView:
     """One of the hosts that a stack's nodes are on, as it was just seen."""
 
@@ -191,7 +186,7 @@ class HostView:
         return max(0.0, abs(self.clock_ms) - self.clock_within_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Credentials:
     """Names and passwords of one stack's accounts; `repr` and `str` hide the passwords."""
 
@@ -206,7 +201,7 @@ class Credentials:
     """The account by which a replica logs in to its source."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UpOptions:
     """What `up` was asked for; None keeps what a live stack has."""
 
@@ -229,7 +224,6 @@ class Reporter(Protocol):
 
     def __call__(self, text: str, done: float | None = None, /) -> None:
         """What is done now, in the present tense (`building the MySQL image`), and 0..1 when it is known."""
-        ...
 
 
 class Provider(Protocol):
@@ -242,49 +236,39 @@ class Provider(Protocol):
 
     async def nodes(self) -> Sequence[NodeAddress]:
         """The nodes in order; empty when there is no such stack."""
-        ...
 
     async def up(self, options: UpOptions, report: Reporter) -> bool:
         """Make what is missing, create or repair until every node runs; idempotent.
 
         Answers whether the stack was created by this call. Does not wait for the servers.
         """
-        ...
 
     async def shrink(self, replicas: int) -> None:
         """Remove the replicas behind the first n, with their data."""
-        ...
 
     async def keep_roles(self, roles: BootRoles) -> None:
         """Let the stack's servers be this whenever they start from now on, those included that do not run;
         what runs is not changed. Kept by the stack when this returns."""
-        ...
 
     async def down(self, report: Reporter | None = None) -> int:
         """Remove all that carries this stack's label; answers how many things went. Waits, and reports it,
         while another `up` or `down` works on it."""
-        ...
 
     async def hosts(self) -> Sequence[HostView]:
         """The hosts that its nodes are on, asked now; none where all are on this machine."""
-        ...
 
     async def credentials(self) -> Credentials:
         """The stack's accounts; StackUnavailable when the file is lost or another user's."""
-        ...
 
     async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
         """How long ago that node's server was started, or made if it never was; None where it has ended,
         unless that is asked for."""
-        ...
 
     def server_process(self, node: str) -> ServerProcess:
         """The process of that node's server."""
-        ...
 
     def server_log(self, node: str) -> str:
         """How somebody reads the log of that node's server, as a command."""
-        ...
 
 
 class Snapshots(Protocol):
@@ -295,20 +279,16 @@ class Snapshots(Protocol):
 
     async def save_data(self) -> tuple[str, int]:
         """Make a copy; answers its name and how many bytes it takes."""
-        ...
 
     async def restore_data(self, copy: str, mark: str) -> None:
         """Give every server the data that it had in this copy. Whoever is killed meanwhile leaves the rest to
         `Provider.up`, before which no server starts."""
-        ...
 
     async def was_restored(self, mark: str) -> bool:
         """Whether the restore of this mark was done, by whoever it was, since copies were last kept."""
-        ...
 
     async def keep_data(self, copies: Collection[str]) -> None:
         """Remove all copies but these, and forget which restores were done."""
-        ...
 
 
 class ServerProcess(Protocol):
@@ -320,42 +300,34 @@ class ServerProcess(Protocol):
 
     async def kill(self) -> None:
         """End it with SIGKILL, also while it is frozen; what it had not written is lost to it."""
-        ...
 
     async def stop(self) -> None:
         """Let it shut down; one that takes longer than a minute is killed. One that is frozen goes on
         first."""
-        ...
 
     async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
         """Roll the files of one that was killed back to what a power cut would have left of them (`strict`,
         `aged` or `torn`; compose/sidecar/powercut.py); answers which lost anything, in words. Raises
         StackUnavailable where it runs, or no undo journal was kept."""
-        ...
 
     async def pause(self) -> None:
         """Freeze it: its connections stay open and nothing answers. Raises StackUnavailable where it does
         not run."""
-        ...
 
     async def start(self) -> None:
         """Start it where it has ended; one that is frozen goes on. Does not wait for its first login."""
-        ...
 
     async def log(self) -> Sequence[tuple[float, str]]:
         """The newest lines that it has written since it was started, each with its moment in seconds since
         1970, in order; a thousand at most."""
-        ...
 
     async def stored_view(self) -> int | None:
         """The number of the last view of its Galera cluster that had a majority, as its data say; None where
         they say none, as after a clean stop."""
-        ...
 
     async def cpu(self) -> CpuUsed | None:
         """What CPU it has used since it was started, its children included; None if not counted
         here. Raises StackUnavailable where it does not run."""
-        ...
 
 
 class Bridge(Protocol):
@@ -363,15 +335,12 @@ class Bridge(Protocol):
 
     def send(self, line: str) -> None:
         """One line, without its newline, which is on its way whole when this returns."""
-        ...
 
     def lines(self) -> AsyncIterator[str]:
         """Lines as they come, until the other side ends."""
-        ...
 
     async def close(self) -> None:
         """End the process's stdin, which ends it."""
-        ...
 
 
 class SharedPlaces(ABC):
@@ -479,7 +448,7 @@ class Agent(SharedPlaces):
         return await self.ask(wire.AskHealth(footprint))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadTarget:
     """Where the load connects, and as whom."""
 
@@ -495,7 +464,7 @@ class LoadTarget:
     """The statement after which each reply to a commit carries its GTID; None: none is to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadSettings:
     """What the load is to do; each field can change while it runs."""
 
@@ -533,12 +502,10 @@ class LoadProcess(Protocol):
 
     async def spawn(self) -> None:
         """Start the bare process, so that `start` has less to wait for; harmless twice."""
-        ...
 
     async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
         """Start the process, prepare the table, begin; returns when the first client commits or
         at once when 0 clients are asked; raises ReplexplorerError when the table cannot be prepared."""
-        ...
 
     async def change(self, settings: LoadSettings) -> None:
         """Change the running load; clients that stay keep their connections.
@@ -547,25 +514,20 @@ class LoadProcess(Protocol):
         under way) or waits for the primary; raises ReplexplorerError when a table cannot be
         prepared, and the load goes on as before.
         """
-        ...
 
     async def move(self, target: LoadTarget) -> None:
         """Go on at another server, from the next transaction of each client on. A commit that the one of
         before does not answer soon is given up, and counted as unknown."""
-        ...
 
     async def drain(self) -> None:
         """Let no more arrivals come, serve those that wait, report what that made; then nothing runs
         until the next change. A closed loop ends after the transactions under way."""
-        ...
 
     def intervals(self) -> AsyncIterator[Interval]:
         """An interval each `interval_s`, merged over all generator processes, until it ends."""
-        ...
 
     async def stop(self) -> None:
         """End it; waits for commits under way at most 1 s."""
-        ...
 
 
 class ClientLogs(Protocol):
@@ -575,15 +537,12 @@ class ClientLogs(Protocol):
     async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
         """A new directory for the logs of a run, which no load has had; the oldest runs' go. `claim` answers
         its number: this one or a later one, which no other load of the stack gets."""
-        ...
 
     def newest(self) -> str | None:
         """The directory of the last run; None where there was none."""
-        ...
 
     async def read(self, run: str) -> RunLog:
         """All that the logs in this directory say now; raises UsageError if one is not a client log."""
-        ...
 
 
 class Recorder(Protocol):
@@ -594,23 +553,18 @@ class Recorder(Protocol):
 
     async def open(self, about: Mapping[str, str]) -> None:
         """Make it, with facts about the session."""
-        ...
 
     async def write(self, ticks: Sequence[Tick]) -> None:
         """Add ticks, in order."""
-        ...
 
     def past(self) -> Iterator[Tick]:
         """What is in it so far, in order; raises UsageError where that cannot be read."""
-        ...
 
     async def close(self) -> None:
         """Close it; harmless twice."""
-        ...
 
     async def discard(self) -> None:
         """Close it and leave no file."""
-        ...
 
 
 class Journal(Protocol):
@@ -621,16 +575,12 @@ class Journal(Protocol):
 
     async def read(self) -> Sequence[Mapping[str, Any]]:
         """The entries in order, the head first; none when nothing is unfinished."""
-        ...
 
     async def begin(self, head: Mapping[str, Any]) -> None:
         """Start over with this head; what there was is forgotten."""
-        ...
 
     async def append(self, entry: Mapping[str, Any]) -> None:
         """Add an entry; on the disk when this returns."""
-        ...
 
     async def set_aside(self) -> str | None:
         """It is finished: keep it under another name, which is answered."""
-        ...

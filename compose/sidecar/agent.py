@@ -48,10 +48,9 @@ def serve() -> int:
             return _serve_in_child()
         status = _reap_until(child)
         child = 0
-        if stopping:
-            return 0
-        sys.stderr.write(f"agent: the server ended with status {status}, starting it again\n")
-        time.sleep(AGAIN_S)
+        if not stopping:
+            sys.stderr.write(f"agent: the server ended with status {status}, starting it again\n")
+            time.sleep(AGAIN_S)
     return 0
 
 
@@ -66,8 +65,8 @@ def _serve_in_child() -> int:
     return 0
 
 
-def ask_for_short_slices() -> bool:
-    """For the calling thread and those that it starts from now on; answers whether the kernel took it.
+def ask_for_short_slices() -> None:
+    """For the calling thread and those that it starts from now on.
 
     A thread that asks for short slices is preferred, when it wakes, over those that compute (EEVDF; Linux
     6.12 and later, sched(7) and `struct sched_attr`); its share of the CPU stays what it was. Older kernels
@@ -77,13 +76,11 @@ def ask_for_short_slices() -> bool:
 
     number = _SCHED_SETATTR.get(os.uname().machine)
     if number is None:
-        return False
+        return
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     asked = _SCHED_ATTR.pack(_SCHED_ATTR.size, _SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0)
     words = ctypes.create_string_buffer(asked, len(asked))
-    return bool(
-        ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_int(0), words, ctypes.c_uint(0)) == 0
-    )
+    ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_int(0), words, ctypes.c_uint(0))
 
 
 def _reap_until(child: int) -> int:

@@ -77,12 +77,12 @@ def word(kind: str, figure: int) -> int:
     return 32 + 32 * KINDS.index(kind) + figure
 
 
+@dataclass(eq=False)
 class Page:
     """The page while it is mapped; each word is read and written in one access."""
 
-    def __init__(self, fd: int, words: memoryview) -> None:
-        self._fd = fd
-        self.words = words
+    _fd: int
+    words: memoryview
 
     def held(self) -> bool:
         """A server holds the lock of the page's open file description, so it is attached."""

@@ -95,8 +95,8 @@ async def _must(*argv: str) -> str:
     return out
 
 
-async def _qdisc(verb: str, device: str, *words: str) -> str:
-    return await _must("tc", "qdisc", verb, "dev", device, *words)
+async def _qdisc(verb: str, device: str, *words: str) -> None:
+    await _must("tc", "qdisc", verb, "dev", device, *words)
 
 
 async def _filter(verb: str, device: str, slot: int, *words: str) -> None:

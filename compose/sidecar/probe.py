@@ -103,18 +103,8 @@ class Socket:
                 return
             if len(text) == LAYOUT.size and text.startswith(_MAGIC):
                 arrived_ns = time.time_ns()
-                _, kind, number, instance, sent_ns, spent_ns, generation, delay_us = LAYOUT.unpack(text)
-                yield Packet(
-                    kind == _ASKS,
-                    number,
-                    instance,
-                    sent_ns,
-                    spent_ns,
-                    generation,
-                    delay_us,
-                    sender,
-                    arrived_ns,
-                )
+                _, kind, *figures = LAYOUT.unpack(text)
+                yield Packet._make((kind == _ASKS, *figures, sender, arrived_ns))
 
     def answer(self, probe: Packet, *, generation: int, delay_ms: float) -> None:
         """Echo a probe."""

@@ -131,7 +131,7 @@ class QueueProcess:
                 except Refused as refusal:  # mostly it has ended again, and is started again
                     sys.stderr.write(f"agent: {refusal}\n")
 
-    async def _ask(self, op: int, queue: int = 0, *wish: Any) -> Answer:
+    async def _ask(self, op: int, queue: int, *wish: Any) -> Answer:
         """Ask the process that runs; raise _Ended when there is none, Refused when it refuses."""
         if self._sock is None:
             raise _Ended("the queue process does not run")
@@ -154,7 +154,7 @@ class QueueProcess:
             raise Refused(f"NFQUEUE: queue {queue} cannot be bound: {os.strerror(answer.error)}")
         return answer
 
-    async def _persist(self, op: int, queue: int = 0, *wish: Any) -> Answer:
+    async def _persist(self, op: int, queue: int, *wish: Any) -> Answer:
         """Ask; the next process when the one that runs ends meanwhile."""
         for _ in range(ASKED_AGAIN):
             async with self._lock:
@@ -274,13 +274,7 @@ class Nfqueue:
         if address not in self._queues:
             return {}
         found = await self._process.stats(self._queues[address])
-        return {
-            "packets": found.packets,
-            "strangers": found.strangers,
-            "lost": found.lost,
-            "dropped": found.dropped,
-            "held": found.held,
-        }
+        return {name: getattr(found, name) for name in ("packets", "strangers", "lost", "dropped", "held")}
 
     async def close(self) -> None:
         """Let all packets go and take all rules away."""

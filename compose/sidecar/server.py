@@ -15,7 +15,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,30 +53,30 @@ class Rejected(Exception):
         self.code = code
 
 
+@dataclass(eq=False)
 class Bridge:
     """One connection."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self.writer = writer
-        self.token: str | None = None
-        """Of its app; None until it has greeted."""
+    writer: asyncio.StreamWriter
+    token: str | None = None
+    """Of its app; None until it has greeted."""
 
 
+@dataclass(eq=False)
 class Server:
     """What the agent of one node answers."""
 
-    def __init__(self, node: str, links: Links, disk: Disk, document: DocumentFile, places: Places) -> None:
-        self._node = node
-        self._links = links
-        self._disk = disk
-        self._document = document
-        self._places = places
-        self._bridges: set[Bridge] = set()
-        self._waiting: set[Bridge] = set()
-        """Whose app waits for its turn."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._started_s = time.monotonic()
-        self._boot = uuid.uuid4().hex
+    _node: str
+    _links: Links
+    _disk: Disk
+    _document: DocumentFile
+    _places: Places
+    _bridges: set[Bridge] = field(default_factory=set)
+    _waiting: set[Bridge] = field(default_factory=set)
+    """Whose app waits for its turn."""
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _started_s: float = field(default_factory=time.monotonic)
+    _boot: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a bridge until it ends. Requests overlap, answers carry ids."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from replexplorer import __version__
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, printed
 from replexplorer.core.system import system_of
 from replexplorer.core.wire import LinkState
 from replexplorer.formats.configuration import Configuration
@@ -62,7 +62,7 @@ def _first(name: str, *cases: _Case) -> Check:
     return Check(name, state, detail, remedy)
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class Doctor:
     """`doctor --json`."""
 
@@ -76,7 +76,7 @@ def examine(
     configuration: Configuration,
     state: Path,
     *,
-    link: LinkState | None = None,
+    link: LinkState | None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Doctor:
     """Look at everything; `state` is the state directory, `link` the source's side of a running stack's."""

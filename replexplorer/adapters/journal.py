@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.records import dataclass
 from replexplorer.formats.files import read_bytes
 
 _T = TypeVar("_T")
@@ -19,13 +20,13 @@ MOST_BYTES: Final = 1 << 24
 """Of a journal that is continued: some ten thousand runs, read in less than 200 MB."""
 
 
+@dataclass(eq=False)
 class FileJournal:
     """`ports.Journal` in one file; a last line that a kill cut off does not count."""
 
-    def __init__(self, kind: str, file: Path) -> None:
-        self.kind = kind
-        """`sweep` or `matrix`."""
-        self.file = file
+    kind: str
+    """`sweep` or `matrix`."""
+    file: Path
 
     async def read(self) -> Sequence[Mapping[str, Any]]:
         """See `ports.Journal`."""

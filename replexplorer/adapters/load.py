@@ -34,7 +34,7 @@ from replexplorer.core.errors import (
 from replexplorer.core.load.interval import Cuts, Interval
 from replexplorer.core.load.pacing import OPEN, LoadShare, processes_for, share_out, shares_of
 from replexplorer.core.load.workload import statements_in
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 from replexplorer.ports import Bridge, LoadSettings, LoadTarget, Reporter
 
 COMMAND: Final = (sys.executable, "-P", "-m", "replexplorer.load_process")
@@ -64,7 +64,6 @@ class Process(Bridge, Protocol):
 
     def end_input(self) -> None:
         """Let it read the end of its stdin, which ends it; harmless when repeated."""
-        ...
 
 
 class LocalProcess:
@@ -134,7 +133,7 @@ def _cores() -> int:
         return os.cpu_count() or 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadPlace:
     """Where load processes run."""
 

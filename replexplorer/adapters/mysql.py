@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from replexplorer.core.dialect.question import LOOK_AT_ONCE, Row
 from replexplorer.core.errors import NoAnswerInTime, ServerRefused, ServerUnreachable, UsageError
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 from replexplorer.core.text import one_line
 from replexplorer.ports import NodeAddress
 
@@ -64,7 +64,7 @@ def tls_failure(error: BaseException) -> str | None:
     return str(getattr(cause, "verify_message", "") or cause.reason or cause).lower().replace("_", " ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tls:
     """What protects a login to a server that somebody else made."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import MissingPiece, UsageError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.formats.files import read_bytes, whole_file
 from replexplorer.formats.paths import OPTION_FILE
 from replexplorer.ports import Credentials
@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 1 << 16
 _KEYS: Final = ("control", "dsn", "replication")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredAccounts:
     """What this machine keeps of one stack's accounts."""
 

@@ -19,13 +19,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from replexplorer.cli.arguments import check_without_stack
+from replexplorer.cli.entry import Call, in_terminal, run_async
 from replexplorer.cli.output import Output
 from replexplorer.cli.render import render_set
 from replexplorer.cli.stack import check_asked, print_asked, print_waits
 from replexplorer.cli.wiring import outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import printed, replace
 from replexplorer.core.text import table
 from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.session import Session, SessionOptions, Spectator
@@ -42,7 +43,6 @@ from replexplorer.formats.server_url import (
 if TYPE_CHECKING:
     from replexplorer.adapters.attached.changes import ChangeJournal
     from replexplorer.adapters.attached.provider import AttachedProvider, Login
-    from replexplorer.cli.entry import Call
     from replexplorer.core.load.captured import CapturedWorkload
 
 _UNDONE_WITHIN_S: Final = 20.0
@@ -118,7 +118,6 @@ def _asked(whom: str, console: Output) -> str:
 def attach(call: Call) -> int:
     """Open the dashboard on a terminal; else print the state, or change it for a while."""
     from replexplorer.adapters.attached.provider import AttachedProvider
-    from replexplorer.cli.entry import run_async
 
     args, shows = call.args, is_wanted(call)
     check_asked(call)
@@ -150,7 +149,7 @@ def is_wanted(call: Call) -> bool:
     """Whether `attach` opens the dashboard: on a terminal, unless something is to be printed or changed."""
     args = call.args
     prints = args.json or args.set or _prints_state(args)
-    return not prints and sys.stdout.isatty() and sys.stdin.isatty()
+    return not prints and in_terminal()
 
 
 def _prints_state(args: Namespace) -> bool:
@@ -222,7 +221,7 @@ async def watch(call: Call, servers: AttachedProvider) -> int:
 # -- changing
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class AttachChanges:
     """`attach --allow-changes --json`: what was set, and what became of it at the end."""
 
@@ -353,7 +352,7 @@ def _code(undone: Sequence[TakenBack]) -> int:
 # -- revert
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class Reverted:
     """What was undone at one source and its replicas."""
 
@@ -361,7 +360,7 @@ class Reverted:
     variables: list[TakenBack]
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class RevertReport:
     """`revert --json`."""
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from replexplorer.cli.entry import is_served
+from replexplorer.cli.entry import Call, is_served
 from replexplorer.cli.wiring import calibration_of, outside_of, provider_of, runs, session_on, to_make
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError, UsageError
 from replexplorer.core.text import closest
@@ -20,7 +20,6 @@ from replexplorer.formats.themes import load_themes
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
     from replexplorer.core.experiment.experiment import NamedExperiment
     from replexplorer.core.experiment.lesson import Lesson
     from replexplorer.core.experiment.sweep_result import Swept

@@ -102,7 +102,7 @@ def _dispatch(words: Sequence[str], console: Output) -> int:
     args = arguments.parse(words)
     target = "lesson:notes" if getattr(args, "notes", False) else args.target
     if target in (None, "dashboard:watch"):
-        if not is_served() and not (sys.stdout.isatty() and sys.stdin.isatty()):
+        if not (is_served() or in_terminal()):
             raise UsageError("the dashboard needs a terminal", "without one, run `replexplorer lab run tour`")
         target = target or ("dashboard:watch" if args.view else "dashboard:run")
     elif args.view:
@@ -140,6 +140,11 @@ def run_async(verb: Coroutine[Any, Any, T]) -> T:
         ended = Interrupted(f"ended by {received[0].name}")
         ended.exit_code = 128 + received[0]
         raise ended from None
+
+
+def in_terminal() -> bool:
+    """Whether the dashboard can be drawn, and asked, where we run."""
+    return sys.stdout.isatty() and sys.stdin.isatty()
 
 
 def is_served() -> bool:

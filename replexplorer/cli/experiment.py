@@ -11,7 +11,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.lab import Lab, Play
 from replexplorer.core.experiment.lesson import Lesson
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen, printed
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.text import closest, duration_text, table
 from replexplorer.formats import paths
@@ -31,7 +31,7 @@ _LABS_IN_ORDER: Final = (
 E = TypeVar("E")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExperimentFiles(Generic[E]):
     """The experiments of one kind."""
 
@@ -130,7 +130,7 @@ _PIPED_COLUMNS: Final = 80
 """Where there is no terminal: `--json` is for programs."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class ExperimentEntry:
     """A lab, drill or lesson in its list; one whose file cannot be used has a name, a file and an
     error."""

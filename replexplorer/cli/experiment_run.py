@@ -51,7 +51,7 @@ _EXIT_CODES: Final = {"holds": 0, "deviates": 1, "aborted": StackUnavailable.exi
 
 @asynccontextmanager
 async def stack_for(
-    call: Call, holder: str, up: UpOptions | None = None, name: str | None = None
+    call: Call, holder: str, up: UpOptions | None, name: str | None = None
 ) -> AsyncIterator[Session]:
     """Bring a stack up where none is, and remove it again if this call made it; `--share-load` is read from
     the call. One of this `name` is made new: raises StackUnavailable, and touches nothing, where it is

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from replexplorer.cli.entry import Call
 from replexplorer.cli.wiring import attached, composed
-from replexplorer.core.fault import KINDS, Fault, check_fault, kind_of, parse_fault
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.fault import KINDS, Fault, fault_parts, kind_of, parse_fault
+from replexplorer.core.records import field, printed
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.gtid import transactions
@@ -17,11 +17,8 @@ from replexplorer.core.text import command, folded
 from replexplorer.engine.console import Command
 from replexplorer.engine.outcome import Cleared
 
-if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
 
-
-@dataclass(kw_only=True, slots=True)
+@printed
 class FaultsCleared:
     """`fault clear`."""
 
@@ -48,7 +45,7 @@ class FaultsCleared:
         return "; ".join(f"{fault} is over" for fault in self.cleared) or "no fault is in force"
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class FaultsInjected(FaultsCleared):
     """`fault inject`; what is cleared and comes back, with `--for`."""
 
@@ -74,7 +71,7 @@ def list_faults(call: Call) -> int:
 async def inject(call: Call) -> int:
     """Break something, for a while or until it is cleared."""
     args, console = call.args, call.console
-    check_fault(args.fault)
+    fault_parts(args.fault)
     async with attached(call, "fault") as session:
         request = parse_fault(args.fault, session.fleet.roster)
         injected = await session.console.inject(request, args.for_s, args.force)

@@ -54,17 +54,11 @@ async def _turn(call: Call, holder: str, change: Callable[[Session], Awaitable[S
         result = await change(session)
         if not result.dry_run:  # its own request hides from now on what restarts took before it
             await session.restorer.catch_up(written_s)
-        report_set(call, session, result, time.monotonic() - began_s)
+        report = result.of_verb(session.roster.source, (time.monotonic() - began_s) * 1000)
+        for warning in report.all_warnings:
+            call.console.warn(warning)
+        call.console.deliver(report, lambda: render_set(report))
     return StackUnavailable.exit_code if result.unmet else 0
-
-
-def report_set(call: Call, session: Session, result: SetResult, took_s: float) -> SetResult:
-    """Print what was turned, and answer it as --json has it."""
-    report = result.of_verb(session.roster.source, took_s * 1000)
-    for warning in report.all_warnings:
-        call.console.warn(warning)
-    call.console.deliver(report, lambda: render_set(report))
-    return report
 
 
 async def get(call: Call) -> int:

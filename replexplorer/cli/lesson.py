@@ -9,24 +9,20 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from replexplorer.adapters.recording import is_alive
-from replexplorer.cli.entry import is_served
+from replexplorer.cli.entry import Call, in_terminal, is_served
 from replexplorer.cli.experiment import LESSONS, named
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.experiment import Watch
 from replexplorer.core.experiment.lesson import Answered, Lesson, LessonResult, LessonState
+from replexplorer.engine.lesson import LessonRun
+from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.documents import plain
 from replexplorer.formats.files import keep_record, whole_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from replexplorer.cli.entry import Call
-    from replexplorer.engine.lesson import LessonRun
-    from replexplorer.engine.session import Session
 
 _LOOK_EVERY_S: Final = 0.5
 
@@ -65,7 +61,7 @@ def run_lesson(call: Call) -> int | Coroutine[Any, Any, int]:
     """Give a lesson on the dashboard; without a terminal, and where asked, go through it with its own
     answers."""
     lesson, args = LESSONS.named(call.args.name), call.args
-    is_shown = is_served() or (sys.stdout.isatty() and sys.stdin.isatty())
+    is_shown = is_served() or in_terminal()
     if args.headless or args.json or args.report or not is_shown:
         return _headless(call, lesson)
     from replexplorer.cli.dashboard import run

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.cli.attach import attached_session, captured, known_login
+from replexplorer.cli.entry import Call
 from replexplorer.cli.wiring import runs
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import Assignment, Value, format_value
 from replexplorer.core.like import Likeness, Theirs, rows_of
 from replexplorer.core.text import command, table
 from replexplorer.engine.like import read_theirs
+from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.files import whole_file
 from replexplorer.formats.server_url import parse_server_url
 from replexplorer.reports.conditions import machine
-
-if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
-    from replexplorer.engine.session import Session
 
 WATCHED_S: Final = 30.0
 """How long their load is watched unless `--for` says otherwise."""

@@ -31,11 +31,6 @@ _AFTER_CUT: Final = {
 }
 
 
-def losses_shortly(exposure: Exposure) -> tuple[str, ...]:
-    """Commits by kind of failure, in the order of `LOSSES`; `?` where it is not known."""
-    return tuple(loss.short for loss in exposure.losses)
-
-
 def exposure_lines(exposure: Exposure) -> list[Line]:
     """What each kind of failure would lose now, a line each."""
     losses = zip(FAILURES.values(), exposure.losses, strict=True)

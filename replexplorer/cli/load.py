@@ -6,11 +6,12 @@ import asyncio
 from argparse import Namespace
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING
 
 from replexplorer.cli.arguments import check_without_stack
+from replexplorer.cli.entry import Call
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.event import Event
 from replexplorer.core.experiment.drill_result import Course
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Backing, parse_value
@@ -22,10 +23,6 @@ from replexplorer.formats.files import workload_file
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.load import IntervalLines, load_report, render
-
-if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
-    from replexplorer.core.event import Event
 
 
 async def load(call: Call) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from replexplorer.cli.arguments import PRINTED
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import printed
 from replexplorer.core.text import closest, table
 from replexplorer.formats import paths
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from replexplorer.core.wire import LinkState
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class ConfigValue:
     """One configuration key with its origin."""
 
@@ -33,7 +33,7 @@ class ConfigValue:
     origin: str
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class ConfigDocument:
     """`config --json`."""
 
@@ -92,7 +92,7 @@ def themes(call: Call) -> int:
     return 0
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class KeyBinding:
     """A binding in `keys --json`."""
 
@@ -166,7 +166,7 @@ async def _link(call: Call) -> LinkState | None:
 # -- workloads
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class WorkloadEntry:
     """A workload in `workload list` and `workload show`."""
 

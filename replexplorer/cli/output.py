@@ -67,7 +67,7 @@ class Output:
         """Where text for people goes: stderr, unless the caller gave another stream."""
         return self._err or sys.stderr
 
-    def print(self, text: str = "") -> None:
+    def print(self, text: str) -> None:
         """A line of data."""
         self._put(printable(text, LAYOUT))
 
@@ -154,7 +154,10 @@ class Output:
         text = one_line(text)
         if self.err.isatty():
             percent = f" {done:4.0%}" if done is not None else ""
-            self._to_err(f"{_ERASE_LINE}{_clip(text + percent + more, _columns())}")
+            shown, columns = text + percent + more, _columns()
+            if len(shown) >= columns:
+                shown = shown[: max(columns - 2, 0)] + "…"
+            self._to_err(f"{_ERASE_LINE}{shown}")
         elif _FIGURES.sub("", text) != _FIGURES.sub("", self._progress) or (
             text != self._progress and time.monotonic() - self._progress_s >= _SAID_AGAIN_S
         ):
@@ -205,7 +208,3 @@ def _columns() -> int:
     import shutil
 
     return shutil.get_terminal_size().columns
-
-
-def _clip(text: str, columns: int) -> str:
-    return text if len(text) < columns else text[: max(columns - 2, 0)] + "…"

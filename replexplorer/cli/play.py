@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from replexplorer.adapters.recording import SessionReader
+from replexplorer.cli.entry import Call, in_terminal
 from replexplorer.cli.experiment import named
 from replexplorer.cli.recordings import file_beside, file_of
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.matrix import MATRIX, Matrix
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, printed, replace
 from replexplorer.formats.files import read_text
 from replexplorer.formats.paths import expanded
 from replexplorer.formats.play_script import (
@@ -25,7 +25,6 @@ from replexplorer.formats.play_script import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
     from replexplorer.ui.play import PlayApp
     from replexplorer.ui.settings import Settings
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 USUAL_SIZE: Final = (120, 36)
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class PlayJson:
     """A play that was performed to its end, or checked."""
 
@@ -62,8 +61,7 @@ def play(call: Call) -> int:
     found = PlayJson(script=script.file, title=script.title, over=args.over, cast=args.cast, svg=args.svg)
     if args.check:
         return call.console.deliver(found, lambda: f"{file}: OK, {len(script.lines)} lines")
-    in_terminal = sys.stdout.isatty() and sys.stdin.isatty()
-    is_shown = in_terminal and not (args.headless or args.json or args.cast or args.svg)
+    is_shown = in_terminal() and not (args.headless or args.json or args.cast or args.svg)
     if args.size is not None and is_shown:
         raise UsageError("--size is for --cast, --svg and --headless", "a terminal has a size of its own")
     size = None if is_shown else args.size or USUAL_SIZE

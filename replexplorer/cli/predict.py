@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from replexplorer.cli.arguments import check_without_stack
-from replexplorer.cli.lines import LOSSES, exposure_lines, labelled, losses_shortly
+from replexplorer.cli.entry import Call, run_async
+from replexplorer.cli.lines import LOSSES, exposure_lines, labelled
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.experiment.sweep import Grid, is_preset, read_grid
@@ -48,7 +49,7 @@ from replexplorer.core.model.operating_point import (
 )
 from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps
 from replexplorer.core.model.prediction import predict as prediction_of
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import printed
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.stats.ratio import Ratio, interval_text, ratio_text
 from replexplorer.core.system import ASYNC, System, system_of, who_has
@@ -58,11 +59,8 @@ from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, load_calibration
 from replexplorer.formats.scenes import scene_texts
 
-if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
 
-
-@dataclass(kw_only=True, slots=True)
+@printed
 class PredictTerm:
     """One term of a predicted commit."""
 
@@ -72,7 +70,7 @@ class PredictTerm:
     """Of the latency, 0 to 1."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class PredictDocument:
     """`predict --json`."""
 
@@ -102,7 +100,7 @@ class PredictDocument:
     calibrated, or its TPS is the arrival rate; null of the first."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class AdviseDocument:
     """`predict --goal --json`."""
 
@@ -171,12 +169,10 @@ def predict(call: Call) -> int:
     return call.console.deliver(documents, lambda: _table(grid, documents, call.console.columns))
 
 
-def ground_of(call: Call, system: str | None = None) -> Ground:
+def ground_of(call: Call, system: str | None) -> Ground:
     """The stack that runs; where none does, or `system` is another, the defaults of a new one. Docker is not
     asked for a stack of which this machine has no accounts: nobody can log in."""
     if paths.stack_directory(call.values.stack).exists():
-        from replexplorer.cli.entry import run_async
-
         with suppress(StackUnavailable, MissingPiece):
             ground = run_async(_ground_of_stack(call))
             if system in (None, ground.system.name):
@@ -319,7 +315,7 @@ def _table(grid: Grid, documents: Sequence[PredictDocument], columns: int | None
             _to_first(each.to_first),
             number(each.latency_ms, 2),
             number(each.ceiling_tps),
-            *losses_shortly(each.exposure),
+            *(loss.short for loss in each.exposure.losses),
             number(max((lag.lag_s for lag in each.replicas), default=None)),
             each.limit,
         )

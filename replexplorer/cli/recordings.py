@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.adapters.recording import SUFFIX, SessionReader, is_being_written, remove_session
+from replexplorer.cli.entry import Call, in_terminal
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import printed
 from replexplorer.core.text import number, table, utc
 from replexplorer.formats import export as forms
 from replexplorer.formats import paths
@@ -21,7 +22,6 @@ from replexplorer.formats.files import whole_file
 from replexplorer.formats.paths import expanded
 
 if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
     from replexplorer.core.tick import Tick
     from replexplorer.reports.report import Report
 
@@ -54,7 +54,7 @@ def file_of(name: str, call: Call) -> Path:
     if name and (file := next(iter(found), None)) is not None:
         return file
     if name == _TOUR:
-        return paths.shipped_tour()
+        return paths.SHIPPED_TOUR
     newest = ", ".join(file.stem for file in recorded[:3])
     of = f" of stack {call.values.stack}" if name == _LAST else ""
     raise UsageError(
@@ -71,7 +71,7 @@ def file_beside(reader: SessionReader | None, flag: str, name: str) -> AbstractC
     return whole_file(file)
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class RecordingEntry:
     """A recording in `session list` and `session remove`."""
 
@@ -131,7 +131,7 @@ def replay(call: Call) -> int:
     from replexplorer.engine.view import Replay
 
     reader = opened_for(call)
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
+    if not in_terminal():
         reader.close()
         raise UsageError(
             "a replay needs a terminal", "without one, `replexplorer session export FILE --format md`"

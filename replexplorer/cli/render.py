@@ -119,7 +119,7 @@ def _host_line(host: HostView) -> Line:
         f"away: {host.fault}" if host.fault is not None else "",
         ""
         if host.clock_ms is None
-        else f"clock {host.clock_ms:+.1f} ms (within {number(host.clock_within_ms, 1)})",
+        else f"clock {host.clock_ms:+.1f} ms (within {number(host.clock_within_ms)})",
         "manages the swarm" if host.manages else "",
         "keeps what is requested" if host.keeps else "",
     ]

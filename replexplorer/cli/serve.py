@@ -18,25 +18,22 @@ import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
 
 from replexplorer.adapters.secrets import keep
 from replexplorer.cli.arguments import OLD, check_without_stack, parse
 from replexplorer.cli.dashboard import settings_of
+from replexplorer.cli.entry import Call
 from replexplorer.cli.experiment import LESSONS
 from replexplorer.cli.trainer import HEADS, watched
 from replexplorer.cli.wiring import runs, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import printed
 from replexplorer.core.text import command, table
 from replexplorer.formats.paths import class_directory, expanded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from aiohttp import web
-
-    from replexplorer.cli.entry import Call
 
 
 async def serve(call: Call) -> int:
@@ -123,7 +120,7 @@ _ENDS_WITHIN_S: Final = 60.0
 """How long an interrupted verb may take to clean up."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class StudentOutcome:
     """What came of a verb for one student."""
 
@@ -143,7 +140,7 @@ class StudentOutcome:
         return f"{word}, {self.took_ms / 1000:.1f} s"
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class ClassOutcome:
     """What every action of `classroom` prints."""
 

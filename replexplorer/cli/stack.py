@@ -11,12 +11,13 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
+from replexplorer.cli.entry import Call, run_async
 from replexplorer.cli.render import render_status
 from replexplorer.cli.wiring import attached, composed, driver_of, provider_of, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, printed, replace
 from replexplorer.core.server.node_view import wholeness
 from replexplorer.core.server.waits import pages
 from replexplorer.core.text import closest, folded, number
@@ -26,7 +27,6 @@ from replexplorer.formats import paths
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
     from replexplorer.engine.session import Session
 
 
@@ -82,7 +82,7 @@ async def up(call: Call) -> int:
     return StackUnavailable.exit_code if without_effect else 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removed:
     """A stack that is gone."""
 
@@ -209,7 +209,7 @@ def node_named(wanted: str, roster: Roster) -> str:
     return node
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class Dsn:
     """`sql --url --json`."""
 
@@ -224,7 +224,6 @@ class Dsn:
 
 def sql(call: Call) -> int:
     """Become a client of a node, or say where it is."""
-    from replexplorer.cli.entry import run_async
 
     args = call.args
     if args.url or args.option_file or args.json:

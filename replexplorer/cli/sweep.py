@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from replexplorer.cli.entry import Call
 from replexplorer.cli.experiment_run import Narration
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
@@ -25,10 +26,6 @@ from replexplorer.reports.conditions import conditions_of, settings_words
 from replexplorer.reports.experiment_report import experiment_report
 from replexplorer.reports.report import plain_text, report_directory, write_report
 from replexplorer.reports.sweep_report import under
-
-if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
-
 
 _MOST_TICK_S = 0.5
 _LEAST_TICK_S = 0.1

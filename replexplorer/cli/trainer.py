@@ -6,24 +6,23 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from replexplorer.cli.entry import Call
 from replexplorer.cli.lesson import state_of
 from replexplorer.cli.wiring import outside_of, provider_of
 from replexplorer.core.experiment.lesson import LessonState
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import printed
 from replexplorer.core.text import number, table
 from replexplorer.core.tick import Tick
-
-if TYPE_CHECKING:
-    from replexplorer.cli.entry import Call
+from replexplorer.engine.tasks import end_all
 
 HEADS: Final = ("student", "state", "protection", "TPS", "lag s", "load", "lesson", "answers")
 _AGAIN_S: Final = 2.0
 """Between two tries to reach a stack that is away."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class StudentSeen:
     """A student's stack and lesson at one moment; what is not known is null."""
 
@@ -55,7 +54,7 @@ class StudentSeen:
         return self.student, self.state, self.protection or "-", *figures, load, step, answers or "-"
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class ClassSeen:
     """What `classroom status` prints."""
 
@@ -115,9 +114,7 @@ async def watched(call: Call, stacks: Mapping[str, str]) -> AsyncIterator[Callab
     try:
         yield look
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all(*tasks)
 
 
 def _seen(student: str, stack: str, found: Tick | str) -> StudentSeen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 
 class Severity(StrEnum):
@@ -17,7 +17,7 @@ class Severity(StrEnum):
     BAD = "bad"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     """A fact that happened, for the log; with a number it is a mark on both charts as well."""
 

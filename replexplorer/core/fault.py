@@ -12,7 +12,7 @@ from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.text import closest, utc
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import LONGEST_FLAP_S, SHORTEST_FLAP_S, Flap
@@ -34,7 +34,7 @@ class FaultPart(Enum):
     show="form without_node",
     key="kind",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class FaultKind:
     """One kind of fault: a row of what `fault list` prints."""
 
@@ -201,7 +201,7 @@ _EVEN: Final = "2/2"
 """How a link flaps where nothing is said."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FaultRequest:
     """What was typed: a kind with its value, and the nodes that it is for."""
 
@@ -216,7 +216,7 @@ class FaultRequest:
         return written(self.kind.key, self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Had:
     """What the nodes had right before one of them ended."""
 
@@ -234,7 +234,7 @@ class Had:
 
 
 @json_keys(hide="since_wall_s until_wall_s had", show="since until")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """A fault in force, as it is recorded."""
 
@@ -309,17 +309,13 @@ def kind_of(key: str) -> FaultKind:
 
 def parse_fault(text: str, roster: Roster) -> FaultRequest:
     """Read `KIND[=VALUE][@NODE]`, the node before or behind the value; raises UsageError."""
-    kind, value, node = _parts(text)
+    kind, value, node = fault_parts(text)
     return FaultRequest(kind, value, _nodes(kind, node, roster))
 
 
-def check_fault(text: str) -> None:
-    """Raise UsageError for what is a fault on no stack, whatever its nodes are."""
-    _parts(text)
-
-
-def _parts(text: str) -> tuple[FaultKind, str | None, str | None]:
-    """The kind, the value and the node as it is written; None for no node. Raises UsageError."""
+def fault_parts(text: str) -> tuple[FaultKind, str | None, str | None]:
+    """The kind, the value and the node as it is written; None for no node. Raises UsageError for what is a
+    fault on no stack, whatever its nodes are."""
     head, equals, value = text.partition("=")
     head, at, node = head.partition("@")
     if equals and "@" in value:

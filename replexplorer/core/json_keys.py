@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, fields
 from typing import TypeVar
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 T = TypeVar("T", bound=type)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JsonKeys:
     """The differences between a value's attributes and its keys in JSON."""
 

@@ -27,7 +27,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import LinkView
 from replexplorer.core.load.captured import CapturedWorkload
 from replexplorer.core.load.pacing import CLOSED, OPEN
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.server.counters import CommitSample, Source, Total, growth
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.topology import MOST_REPLICAS
@@ -55,7 +55,7 @@ class Sure(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figure:
     """Milliseconds of theirs, and how they are known."""
 
@@ -65,7 +65,7 @@ class Figure:
 
 
 @json_keys(hide="name asked")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Likeness:
     """One row: theirs, here, how sure."""
 
@@ -81,7 +81,7 @@ class Likeness:
     """Of that knob; None: nothing is asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClockLook:
     """A server's clock as it was asked, and what a replica had received last."""
 
@@ -94,7 +94,7 @@ class ClockLook:
     arrived by the replica's."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Theirs:
     """What was read of a source and its replicas."""
 

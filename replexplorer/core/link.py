@@ -28,7 +28,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.knobs.names import BY_KEY, Backing, KnobName, Place, parse_name
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.topology import SOURCE, Roster, ends_of, in_order, is_pair, link_between
 from replexplorer.core.wire import Flap, LinkState, Shape
 
@@ -78,7 +78,7 @@ def turned_round(key: str, value: Value) -> tuple[str, Value]:
     return _OTHER_WAY.get(key, key), value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LinkSettings:
     """What is asked of one link: its knobs' values."""
 
@@ -164,7 +164,7 @@ class LinkSettings:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What each direction has to do."""
 
@@ -330,7 +330,7 @@ def _override(value: Value | None) -> float | None:
     return None if value is None or isinstance(value, str) else float(value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlapNow:
     """A link that goes down and comes up by the clock."""
 
@@ -346,7 +346,7 @@ class FlapNow:
     behind_source="replica",
     flap_now="flap",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class LinkView:
     """The link between the primary and one replica, or between two replicas: asked, in force, measured."""
 
@@ -434,11 +434,6 @@ class LinkView:
     def is_cut(self) -> bool:
         """A partition is in force; False while that is unknown."""
         return self.partition not in (None, NO_PARTITION)
-
-    @property
-    def is_asked(self) -> bool:
-        """Anything but a bare path is requested."""
-        return self.settings != LinkSettings()
 
     @property
     def is_shaped(self) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 MORE_AIO: Final = "sysctl fs.aio-max-nr=1048576"
 """What lets more servers of a machine set asynchronous I/O aside, as root (docs/howto/class.md)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerLimits:
     """The most that each server takes; None: as much as there is."""
 
@@ -30,7 +30,7 @@ BUSY_PERCENT: Final = 90.0
 """CPU percentage of generator or machine from which a report mentions it with a relation."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     """What a machine had worked at a moment."""
 

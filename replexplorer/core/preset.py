@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from replexplorer.core.knobs.names import Value
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preset:
     """A named set of knobs; one with an error cannot be applied."""
 
@@ -51,7 +51,7 @@ def typed_value(value: Value) -> str:
     return f"{Decimal(repr(value)):f}" if isinstance(value, float) and isfinite(value) else str(value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SavedData:
     """The rows of all nodes at one moment, with all that was requested."""
 
@@ -65,7 +65,7 @@ class SavedData:
     """As the document has them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataChange:
     """Servers that are stopped to save their rows or to set them back, and started again."""
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.core.server.gtid import (
     common_gtids,
     gtid_count,
@@ -36,7 +36,7 @@ class ChangeKind(StrEnum):
     """A node that follows no source follows the source again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RoleStep:
     """One step of a change of roles, as it was done."""
 
@@ -49,7 +49,7 @@ class RoleStep:
 
 
 @json_keys(show="accepted_transactions", accepted="accepted_gtids")
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecoveryPoint:
     """What clients were told is committed, and the source has not."""
 
@@ -68,7 +68,7 @@ class RecoveryPoint:
         return gtid_count(self.accepted)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecoveryTime:
     """How long there was no source, in its parts; None where a part was not measured."""
 
@@ -83,7 +83,7 @@ class RecoveryTime:
 
 
 @json_keys(hide="kind in_group", source_before="from", source="to")
-@dataclass(frozen=True, slots=True)
+@frozen
 class RoleChange:
     """A change of roles that was carried out."""
 
@@ -130,7 +130,7 @@ class RoleChange:
         return "\n".join(told)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """A node that might be promoted."""
 
@@ -145,7 +145,7 @@ class Candidate:
     """Why its rows may not be the source's, in words; None where nothing says so."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lineage:
     """Which transactions are the source's, as far as that is known."""
 
@@ -167,7 +167,7 @@ class Lineage:
         return unite_gtids(*(numbered_by(each, gtids) for each in servers), common_gtids(gtids, known))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BestCandidate:
     """Who is to be promoted."""
 
@@ -267,7 +267,7 @@ def outlived_words(lost: str, source: str) -> str:
     return f"has {transactions(lost)} that {source} numbered itself and lost ({lost})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnderWay:
     """A change of roles that has begun and is not over, as the stack's document records it."""
 
@@ -290,7 +290,7 @@ class UnderWay:
         return f"{self.kind} from {self.source} to {self.to}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BootRoles:
     """What the servers of a stack are when they start, whatever they were made as."""
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.tables import TableName
 
 Key = tuple[Any, ...]
@@ -64,7 +64,7 @@ def looked(before: Unlike, source: Rows, node: Rows, *, proves: bool) -> Unlike:
     return left
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowRun:
     """Rows that differ in the same way, with no row between them that the source has too."""
 
@@ -86,7 +86,7 @@ def runs_of(left: Unlike, seen: Iterable[Key]) -> list[RowRun]:
     return runs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableRows:
     """The rows of a table that are not alike on a node."""
 

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import Group, Knob, Restart, Value
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen, printed
 from replexplorer.core.topology import MOST_REPLICAS
 
 SystemName = Literal["async", "group", "galera"]
@@ -44,7 +44,7 @@ class WaitsFor(StrEnum):
     """Until all members have it: the farthest."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class System:
     """One way to keep several servers the same."""
 
@@ -188,7 +188,7 @@ def new_stack(name: str | None, flavor: str | None, replicas: int | None) -> tup
     return system, flavor or system.flavors[0], wanted
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class SettingValues:
     """A knob while something was measured."""
 
@@ -196,7 +196,7 @@ class SettingValues:
     effective: Value | None
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class MachineFacts:
     """The host, which the stack and the load share."""
 
@@ -209,7 +209,7 @@ class MachineFacts:
     cpu: str | None
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class Conditions:
     """What was measured under, so that it can be judged and run again elsewhere."""
 

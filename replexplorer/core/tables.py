@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 
 PRIMARY: Final = "PRIMARY"
 """The primary key's name among the indexes."""
@@ -30,7 +30,7 @@ class TableName(NamedTuple):
         return f"{self.database}.{self.table}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """One column."""
 
@@ -45,7 +45,7 @@ class Column:
     """`SELECT *` and an INSERT without a list of columns leave it out."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Index:
     """One index."""
 
@@ -55,7 +55,7 @@ class Index:
     unique: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableShape:
     """One table; views are none."""
 
@@ -99,7 +99,7 @@ _LONG_TEXTS: Final = frozenset(
 _TYPE: Final = re.compile(r"(?P<name>[a-z]+)(?:\((?P<arguments>.*)\))?(?P<rest>.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Domain:
     """The values of one column: the numbers from `low` to `high`, each in an SQL expression."""
 
@@ -135,7 +135,7 @@ class Domain:
         return self.sql.format(drawn)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FilledShape:
     """A table as it is to be filled."""
 

@@ -16,7 +16,7 @@ from replexplorer.core.link import LinkView
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure
@@ -27,7 +27,7 @@ from replexplorer.core.system import DEFAULT, system_of
 from replexplorer.core.topology import Roster
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tick:
     """Everything that the screen needs, twice a second."""
 

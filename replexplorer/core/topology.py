@@ -16,7 +16,7 @@ from enum import StrEnum
 from itertools import combinations
 from typing import Final, cast
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 SOURCE: Final = "primary"
 """The alias of the node that is the source now; a knob that is set on the source carries it for a
@@ -61,7 +61,7 @@ class Belonging(StrEnum):
     """It runs and is not a member."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """What one look has seen of a node that its role follows from."""
 
@@ -117,7 +117,7 @@ def ends_of(link: str) -> tuple[str, str]:
     return one, other
 
 
-def source_of(standings: Sequence[Standing], before: str | None = None) -> str | None:
+def source_of(standings: Sequence[Standing], before: str | None) -> str | None:
     """The node that is the source now; None where there are no nodes.
 
     It follows no source of the stack and takes writes, or others follow it. Where more than one could
@@ -157,8 +157,13 @@ def role_of(standing: Standing, source: str | None) -> Role:
     """What a node is, in a stack with this source."""
     if not standing.reachable:
         return Role.DOWN
-    if standing.belongs is not None:
-        return _role_in_group(standing)
+    match standing.belongs:
+        case Belonging.JOINING:
+            return Role.JOINING
+        case Belonging.OUTSIDE:
+            return Role.DETACHED
+        case Belonging():
+            return Role.PRIMARY if standing.refuses_writes is False else Role.SECONDARY
     if standing.name == source:
         return Role.PRIMARY
     if standing.follows is not None or standing.refuses_writes is None:
@@ -166,18 +171,7 @@ def role_of(standing: Standing, source: str | None) -> Role:
     return Role.DETACHED if standing.refuses_writes else Role.PRIMARY
 
 
-def _role_in_group(standing: Standing) -> Role:
-    """What a node that answers is to its group."""
-    match standing.belongs:
-        case Belonging.JOINING:
-            return Role.JOINING
-        case Belonging.OUTSIDE:
-            return Role.DETACHED
-        case _:
-            return Role.PRIMARY if standing.refuses_writes is False else Role.SECONDARY
-
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class Roster:
     """The names of a stack's nodes in order, and which of them is the source now."""
 

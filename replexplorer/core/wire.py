@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 
 PROTOCOL_VERSION: Final = 11
 """Both sides must speak the same; `hello` says which."""
@@ -52,7 +52,7 @@ class Malformed(ValueError):
     """What came is not what is declared; in words."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape:
     """What one side of a link does to the packets of one direction; the default does nothing."""
 
@@ -88,7 +88,7 @@ class Shape:
         return round(self.jitter_ms * 1000)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flap:
     """A link that goes down and comes up, over and over; both its ends do by the clock, so at once."""
 
@@ -111,7 +111,7 @@ class Flap:
         return False, self.down_s + self.up_s - into_s
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LinkState:
     """What one agent knows of its side of the link to one peer, and of its probe of that peer."""
 
@@ -144,7 +144,7 @@ class LinkState:
     """It cuts this side now."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiskProbe:
     """Synchronous writes of 512 bytes to the datadir's volume, the server not involved."""
 
@@ -154,7 +154,7 @@ class DiskProbe:
     n: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiskState:
     """What one agent knows of its server's fsyncs and of the disk below."""
 
@@ -187,7 +187,7 @@ class DiskState:
     """What a fault adds to each fsync besides the delay; None when unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Volume:
     """Room on one volume's disk."""
 
@@ -196,7 +196,7 @@ class Volume:
     """For an ordinary user."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Health:
     """The agent, its machine and what its links carried since it started."""
 
@@ -217,7 +217,7 @@ class Health:
     untouched."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lease:
     """Who drives the stack's load."""
 
@@ -235,7 +235,7 @@ class Lease:
         return f"{self.holder} (pid {self.pid})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Experiment:
     """What measures the stack now: nobody else turns its knobs meanwhile."""
 
@@ -249,7 +249,7 @@ class Experiment:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """The requested values, kept by the stack for all apps."""
 
@@ -258,7 +258,7 @@ class Document:
     content: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """The requested document as written; None when somebody else wrote meanwhile."""
 
@@ -273,7 +273,7 @@ TURN: Final = "turn"
 EXPERIMENT: Final = "experiment"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """Who has a place now."""
 
@@ -283,7 +283,7 @@ class Held:
     """It belongs to the app that asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """Why a request was not done."""
 
@@ -292,7 +292,7 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """A line from the agent: an answer when it has an id, else the bridge's own error."""
 
@@ -302,7 +302,7 @@ class Answer:
     error: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Welcome:
     """The answer to `hello`."""
 

@@ -8,7 +8,7 @@ process, and an undo goes back to what was so when the turn came.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Severity
@@ -18,20 +18,18 @@ from replexplorer.core.preset import Preset, SavedData
 from replexplorer.core.records import dataclass, field
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.node_view import NodeView
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.faults import Faults
+from replexplorer.engine.change.promotion import Consent
+from replexplorer.engine.change.restore import Restorer
+from replexplorer.engine.change.roles import RoleChanges
+from replexplorer.engine.change.saved_data import SavedStates
 from replexplorer.engine.experiment.restore_guard import finish_killed
+from replexplorer.engine.experiment.stack_api import Procedure, StackApi
+from replexplorer.engine.load import Driving
 from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Reporter
-
-if TYPE_CHECKING:
-    from replexplorer.engine.change.controls import Controls
-    from replexplorer.engine.change.faults import Faults
-    from replexplorer.engine.change.promotion import Consent
-    from replexplorer.engine.change.restore import Restorer
-    from replexplorer.engine.change.roles import RoleChanges
-    from replexplorer.engine.change.saved_data import SavedStates
-    from replexplorer.engine.experiment.stack_api import Procedure, StackApi
-    from replexplorer.engine.load import Driving
 
 R = TypeVar("R")
 
@@ -108,14 +106,14 @@ class Console:
             self._undo.append(result.before)
         return result
 
-    async def undo(self, anyway: bool = False) -> SetResult:
+    async def undo(self) -> SetResult:
         """Take back the last change or reset that was not rolled back yet; cannot be undone itself."""
-        self._check_own(anyway)
+        self._check_own(False)
         if not self._undo:
             raise UsageError("nothing to undo", "no knob was turned in this session")
         before = self._undo.pop()
         try:
-            return await self._controls.turn(before, "undo: ", anyway=anyway)
+            return await self._controls.turn(before, "undo: ", anyway=False)
         except BaseException:
             self._undo.append(before)
             raise

@@ -19,7 +19,7 @@ from replexplorer.core.errors import (
     UsageError,
 )
 from replexplorer.core.knobs.catalogue import Backing, Knob, Restart
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import SOURCE, Roster, Standing, ends_of, source_of
 from replexplorer.engine.shared_state import SharedState
@@ -62,7 +62,7 @@ def _no_files(written: str) -> tuple[str, str]:
     raise UsageError(f"no workload {written}", "no files are read here")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outside:
     """The adapters, chosen by the composition root."""
 

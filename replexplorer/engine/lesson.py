@@ -27,13 +27,12 @@ from replexplorer.core.experiment.relations import Found, figures_of
 from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import Assignment, KnobName
+from replexplorer.core.knobs.names import SEMI_SYNC, Assignment
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.load.script import read_script
 from replexplorer.core.load.workload import WORKLOADS
 from replexplorer.core.server.exposure import FAILURES
 from replexplorer.core.server.protection import Look, ProtectionState, unprotected_between
-from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.matrix import run_of
 from replexplorer.engine.experiment.phase import Act, measured_rtt
 from replexplorer.engine.experiment.run import Conductor
@@ -59,7 +58,7 @@ class LessonRun:
         console: Console,
         *,
         named: Callable[[str, str], Any],
-        watch: Callable[[], object] = lambda: None,
+        watch: Callable[[], object],
         clock: Clock,
     ) -> None:
         """`named` gives the `lab`, `drill` or `preset` of a name. `watch` is called whenever `state` or what
@@ -196,7 +195,7 @@ class LessonRun:
         finally:
             self._say("")
 
-    def _say(self, text: str, done: float | None = None) -> None:
+    def _say(self, text: str, _done: float | None = None) -> None:
         self.busy = text
         self.watch()
 
@@ -352,7 +351,7 @@ class LessonRun:
 
 def _look_of(seen: Snapshot) -> Look:
     """The source as the count of unprotected commits has it."""
-    counters, is_on = seen.counters[seen.source], seen.effective(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+    counters, is_on = seen.counters[seen.source], seen.effective(SEMI_SYNC) == "on"
     return Look(counters.at_s, seen.protection, counters, is_on)
 
 

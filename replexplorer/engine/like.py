@@ -16,6 +16,7 @@ from replexplorer.core.server.counters import CommitSample
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.samples import asked, sample_commits
 from replexplorer.engine.session import Session
+from replexplorer.engine.tasks import end_all
 
 _BETWEEN_LOOKS_S: Final = 0.1
 
@@ -47,9 +48,7 @@ async def read_theirs(session: Session, capture: Awaitable[CapturedWorkload]) ->
     except ReplexplorerError as error:
         unknown = str(error)
     finally:
-        for task in looking:
-            task.cancel()
-        await asyncio.gather(*looking, return_exceptions=True)
+        await end_all(*looking)
     source, *replicas = looks
     delay_us, synced_by = (
         state.effective_value(KnobName(key, SOURCE))

@@ -34,7 +34,7 @@ from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.state import ACKNOWLEDGED, StackState
 from replexplorer.engine.record import EventLog
-from replexplorer.engine.tasks import to_the_end
+from replexplorer.engine.tasks import end_all, to_the_end
 from replexplorer.ports import Clock, LoadProcess, LoadSettings, LoadTarget, Reporter, Sql, ask, execute
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
@@ -46,11 +46,6 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     keys.PAYLOAD: ("payload_bytes", int),
 }
 """Which field of the settings a knob asks for, and its type."""
-
-
-def load_knobs(settings: LoadSettings) -> dict[str, Value]:
-    """The load's knobs as these settings have them."""
-    return {key: getattr(settings, name) for key, (name, _) in _FIELDS.items()}
 
 
 def with_knobs(
@@ -102,9 +97,9 @@ class LoadDriver:
         make: Callable[[Reporter], LoadProcess],
         *,
         interval_s: float,
-        on_end: Callable[[str], None] = lambda _: None,
+        on_end: Callable[[str], None],
         files: Callable[[str], tuple[str, str]] = lambda written: (written, ""),
-        new_run: Callable[[], Awaitable[str]] | None = None,
+        new_run: Callable[[], Awaitable[str]] | None,
     ) -> None:
         self._make = make
         self._new_run = new_run
@@ -196,7 +191,7 @@ class LoadDriver:
         """Load knobs as they are now; empty when no load runs."""
         if not self.is_running or self.settings is None:
             return {}
-        return load_knobs(self.settings)
+        return {key: getattr(self.settings, name) for key, (name, _) in _FIELDS.items()}
 
     async def change(self, changes: Mapping[str, Value]) -> None:
         """Apply these load knobs to the running load; nothing when none runs."""
@@ -267,8 +262,7 @@ class LoadDriver:
                 await process.stop()
         finally:
             if reader is not None:
-                reader.cancel()
-                await asyncio.gather(reader, return_exceptions=True)
+                await end_all(reader)
                 self.acknowledged.pause()
 
 
@@ -428,7 +422,7 @@ class Driving:
         event_log: EventLog,
         *,
         bare: LoadSettings,
-        beside: bool = False,
+        beside: bool,
     ) -> None:
         """`holder` is what other apps call us (`tui`, `load`, `lab tour`), `bare` the load without its knobs;
         `beside` drives a second load although another app holds the lease."""
@@ -546,13 +540,10 @@ class Driving:
 
     async def stop(self) -> None:
         """End our load, also one that is still beginning."""
-        tasks = [
-            task for task in (self._beginning, self._upkeep) if task not in (None, asyncio.current_task())
-        ]
+        own = (None, asyncio.current_task())
+        tasks = [task for task in (self._beginning, self._upkeep) if task not in own]
         self._beginning = self._upkeep = None
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all(*tasks)
         await self._load.stop()
 
     def watch(self, lease: Lease | None) -> None:
@@ -662,13 +653,13 @@ _WAITS_S: Final = 86_400.0
 """As long as semi-sync lets it wait: who gives up leaves a transaction in the server that still waits."""
 
 
+@dataclass(eq=False)
 class Heartbeat:
     """Our heartbeats to one stack's primary."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._sql: Sql | None = None
-        self._member: Member | None = None
+    _fleet: Fleet
+    _sql: Sql | None = None
+    _member: Member | None = None
 
     async def beat(self) -> None:
         """Write one and wait for its acknowledgement; raises ReplexplorerError."""

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError
 from replexplorer.core.event import Severity
@@ -22,18 +22,16 @@ from replexplorer.core.server.exposure import Alone
 from replexplorer.core.server.gtid import transactions
 from replexplorer.core.server.node_view import Membership, NodeView, ThreadWatch, member_news
 from replexplorer.core.topology import Role
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.faults import Faults
+from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.load import EVERY_S as _HEARTBEAT_EVERY_S
 from replexplorer.engine.load import Driving, Heartbeat, LoadDriver
 from replexplorer.engine.observe.exposure_watch import EVERY_S as EXPOSURE_EVERY_S
 from replexplorer.engine.observe.samples import NodeSample, probe, watch_links
-from replexplorer.engine.tasks import Patience
+from replexplorer.engine.tasks import Patience, end_all
 from replexplorer.ports import NodeAddress
-
-if TYPE_CHECKING:
-    from replexplorer.engine.change.controls import Controls
-    from replexplorer.engine.change.faults import Faults
-    from replexplorer.engine.change.restore import Restorer
 
 _SOURCE_EVERY_S: Final = 0.5
 _EVERY_S: Final = 1.0
@@ -130,9 +128,7 @@ class Monitor:
         """End all looking."""
         tasks = self._all_tasks()
         self._tasks, self._node_tasks, self._asking = [], {}, {}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all(*tasks)
         await self.heartbeat.close()
 
     @property

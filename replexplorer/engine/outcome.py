@@ -11,7 +11,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, KnobView, Value
 from replexplorer.core.link import LinkView
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.comeback import Comeback
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure
@@ -23,7 +23,7 @@ from replexplorer.ports import HostView
 
 
 @json_keys(hide="source", show="key node")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changed:
     """One knob that a `set` turned."""
 
@@ -52,7 +52,7 @@ class Changed:
 
 
 @json_keys(hide="warnings before unchanged unmet", show="all_warnings", all_warnings="warnings")
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetResult:
     """What a `set`, `reset` or `undo` did."""
 
@@ -81,7 +81,7 @@ class SetResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preview:
     """What a value would do, told before it is applied; computed from what is known, no I/O."""
 
@@ -91,7 +91,7 @@ class Preview:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Injected:
     """What was done to one node."""
 
@@ -100,7 +100,7 @@ class Injected:
     """Of a power cut: the files that lost anything, in words."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cleared:
     """A fault that was taken back."""
 
@@ -109,7 +109,7 @@ class Cleared:
     """What the server that it had ended came back without; None where it ended none, or a group's."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErrorDetail:
     """What went wrong, for scripts."""
 
@@ -118,14 +118,14 @@ class ErrorDetail:
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErrorDocument:
     """What stdout carries instead of a result when a verb with --json fails."""
 
     error: ErrorDetail
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FailedSet(ErrorDocument):
     """A `set` that failed on the way, and whether what it had done was rolled back (`RolledBack`)."""
 
@@ -164,7 +164,7 @@ class ExperimentUnderWay(StackUnavailable):
         """Whether it is run by this app."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrivenLoad:
     """The load that runs, as its driver has it; the knobs say what is requested."""
 
@@ -189,7 +189,7 @@ class DrivenLoad:
         return cls(name, int(load[keys.CLIENTS]), str(load[keys.WORKLOAD]), mode, rate_tps)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnobValues:
     """A knob in `status`: asked and in effect."""
 
@@ -199,7 +199,7 @@ class KnobValues:
 
 
 @json_keys(hide="knobs is_ours", show="knob_values", knob_values="knobs")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Status:
     """The whole stack at one moment; what is not known is None."""
 

@@ -8,19 +8,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, Restart
+from replexplorer.core.server.counters import Sample
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Look, Protection, States, is_outage, turn_words
-
-if TYPE_CHECKING:
-    from replexplorer.core.server.counters import Sample
-    from replexplorer.core.server.node_view import NodeView
-    from replexplorer.core.tick import Tick
-    from replexplorer.ports import Clock, Recorder
+from replexplorer.core.tick import Tick
+from replexplorer.ports import Clock, Recorder
 
 
 class EventLog:

@@ -17,7 +17,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value
 from replexplorer.core.link import kept_all, moved, unkept, without
 from replexplorer.core.preset import DataChange, SavedData
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.role_change import UnderWay
 from replexplorer.core.server.exposure import Alone
 from replexplorer.core.topology import Roster, is_pair
@@ -29,7 +29,7 @@ MOST_MARKS: Final = 20
 _ATTEMPTS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedMark:
     """A mark that somebody put on the charts, or one line of what a failure lost."""
 
@@ -44,7 +44,7 @@ class SharedMark:
     """When that was found, in seconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requested:
     """The document's content. What this version does not know, or cannot read, is left as it is there."""
 
@@ -157,9 +157,7 @@ def _kept() -> dict[str, Any]:
     return {key: hints[key] for key in hints if key not in ("version", "values", "source")}
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter: Final = cache(TypeAdapter[Any])
 
 
 def _read(kind: Any, content: object) -> Any:

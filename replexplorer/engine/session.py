@@ -20,7 +20,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.link import partition_words
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.system import System
 from replexplorer.core.text import command
@@ -46,7 +46,7 @@ from replexplorer.engine.observe.waits import waits_of
 from replexplorer.engine.outcome import Status
 from replexplorer.engine.record import EventLog, Recording
 from replexplorer.engine.requested import SharedMark, claim_run
-from replexplorer.engine.tasks import to_the_end
+from replexplorer.engine.tasks import end_all, to_the_end
 from replexplorer.engine.ticks import TickMaker
 from replexplorer.ports import Ability, LoadSettings, Reporter, UpOptions
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from replexplorer.core.tick import Tick
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionOptions:
     """What the composition root decides for a session."""
 
@@ -104,7 +104,9 @@ class Session:
             interval_s=options.tick_s,
             on_end=partial(self.event_log.tell, Severity.BAD),
             files=outside.workload_file,
-            new_run=None if logs is None else partial(logs.new_run, self._claim_run),
+            new_run=None
+            if logs is None
+            else partial(logs.new_run, lambda least: claim_run(self.fleet.keeper, self.fleet.roster, least)),
         )
         self.state = StackState(self.fleet, self.load)
         self.turns = ChangeLock(self.fleet, Actor(options.holder), self._tell_step)
@@ -248,8 +250,7 @@ class Session:
                 take(tick)
 
         async def look_no_more() -> None:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            await end_all(looking)
             await self.monitor.stop()
             with contextlib.suppress(ReplexplorerError):
                 await self.driving.publish_news()
@@ -341,10 +342,6 @@ class Session:
         await finish_killed(self.rig)
         await self.driving.drive(settings)
 
-    async def _claim_run(self, least: int) -> int:
-        """The number of a run of client logs."""
-        return await claim_run(self.fleet.keeper, self.fleet.roster, least)
-
     async def _share_mark(self, text: str) -> None:
         """Keep a mark with the stack, for all who watch."""
         mark = SharedMark(uuid.uuid4().hex, text, self.turns.actor.writer)
@@ -407,7 +404,7 @@ class Session:
         """Every knob that the servers have, requested and effective, as last looked at."""
         return self.state.views()
 
-    async def check_schema(self, node: str, databases: Sequence[str] = ()) -> tuple[SchemaFinding, ...]:
+    async def check_schema(self, node: str, databases: Sequence[str]) -> tuple[SchemaFinding, ...]:
         """What of a node's tables hurts replication, in these databases or in all of the user's; raises
         UsageError for a database that is not there, StackUnavailable when the node is down."""
         from replexplorer.engine.observe.tables import schema_findings

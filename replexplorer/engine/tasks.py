@@ -36,9 +36,14 @@ async def all_of(*works: Coroutine[Any, Any, None]) -> None:
     try:
         await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all(*tasks)
+
+
+async def end_all(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks and wait until they are over, whatever became of them."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Patience:

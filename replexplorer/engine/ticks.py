@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
@@ -14,15 +13,13 @@ from replexplorer.core.model.ceiling import Ceiling, CeilingWatch, beaten_words
 from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.tick import Tick
+from replexplorer.engine.load import Driving, LoadDriver
+from replexplorer.engine.monitor import Monitor
+from replexplorer.engine.observe.predictor import Predictor
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.observe.status import state_word
 from replexplorer.engine.record import EventLog
 from replexplorer.ports import Ability
-
-if TYPE_CHECKING:
-    from replexplorer.engine.load import Driving, LoadDriver
-    from replexplorer.engine.monitor import Monitor
-    from replexplorer.engine.observe.predictor import Predictor
-    from replexplorer.engine.observe.state import StackState
 
 
 @dataclass(slots=True)

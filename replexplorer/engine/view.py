@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.tick import Tick
 from replexplorer.ports import Clock, Reporter
@@ -25,7 +25,7 @@ from replexplorer.core.event import Event
 from replexplorer.core.topology import new_roster
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlayerPosition:
     """Where a player stands."""
 
@@ -43,37 +43,30 @@ class View(Protocol):
     @property
     def console(self) -> Console | None:
         """Where something can be done; None where one can only watch."""
-        ...
 
     @property
     def player(self) -> Replay | None:
         """Where time can be turned; None where it goes by itself."""
-        ...
 
     async def start(self, report: Reporter) -> None:
         """Make it ready to be watched; raise ReplexplorerError."""
-        ...
 
     def ticks(self) -> AsyncIterator[Tick]:
         """The picture, twice a second, until `close`; a slow reader skips, it never queues."""
-        ...
 
     def waits(self) -> AsyncIterator[ServerWaits] | None:
         """Who waits for what on the source, asked once a second for as long as it is read; None where there
         is no server to ask. Ends when another node becomes the source; raises ServerUnreachable."""
-        ...
 
     def past(self) -> Iterator[Tick]:
         """The ticks so far, in order: all, or the last ones where the session is not recorded; raises
         UsageError where they cannot be read."""
-        ...
 
     async def close(self, *, keep: bool = False) -> str:
         """End it; answers in one line what is left behind, empty where nothing is.
 
         `keep` leaves the stack whatever is configured: a dropped terminal never removes one.
         """
-        ...
 
 
 SPEEDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -90,15 +83,12 @@ class Tape(Protocol):
 
     def ticks(self) -> Iterator[Tick]:
         """All ticks in order, from the first; raise UsageError where it is damaged."""
-        ...
 
     def events(self) -> Sequence[Event]:
         """All events in order."""
-        ...
 
     def close(self) -> None:
         """Let it go."""
-        ...
 
 
 class Replay:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.model.fitted import Calibration, CalibrationRun
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 from replexplorer.formats.files import first_error, read_text, whole_file
 
 VERSION: Final = 3
@@ -43,7 +42,7 @@ class _CalibrationFile(BaseModel):
     " median_error=calibration.validation.median_error p90_error=calibration.validation.p90_error"
     " noise=calibration.validation.noise",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calibrated:
     """A calibration with its runs and where it was read."""
 
@@ -80,15 +79,14 @@ def read_calibration(file: Path) -> Calibrated:
     return Calibrated(read.calibration, read.runs, file)
 
 
+SHIPPED_FILE: Final = Path(__file__).with_name("shipped_calibration.json")
+"""The calibration that ships: next to this module, in a wheel as in a checkout."""
+
+
 def shipped_calibration() -> Calibrated:
-    """The one that ships: next to this module, in a wheel as in a checkout."""
-    read = read_calibration(shipped_file())
+    """The one that ships."""
+    read = read_calibration(SHIPPED_FILE)
     return replace(read, calibration=replace(read.calibration, is_shipped=True))
-
-
-def shipped_file() -> Path:
-    """Where it is."""
-    return Path(str(resources.files("replexplorer.formats"))) / "shipped_calibration.json"
 
 
 def save_calibration(calibration: Calibration, runs: Sequence[CalibrationRun], file: Path) -> None:

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.load.pacing import MOST_PROCESSES
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.system import SystemName
 from replexplorer.core.text import closest
 from replexplorer.core.topology import MOST_REPLICAS, node_number
@@ -106,7 +106,7 @@ class Configuration(BaseModel):
     """The background load's table and its processes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadedConfiguration:
     """The effective configuration with each value's origin."""
 

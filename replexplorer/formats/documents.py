@@ -48,9 +48,11 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        return _rounded(value) if isfinite(value) else None
+        return round(value, _DIGITS if abs(value) >= 1 else _SMALL_DIGITS) if isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_text(key): plain(inner) for key, inner in value.items()}
+        return {
+            str(key.value if isinstance(key, Enum) else key): plain(inner) for key, inner in value.items()
+        }
     if is_dataclass(value):
         kind: type = type(value)
         attributes = _attributes(kind)
@@ -69,14 +71,6 @@ def _at(value: Any, path: str) -> Any:
     for name in path.split("."):
         value = None if value is None else getattr(value, name)
     return value
-
-
-def _rounded(value: float) -> float:
-    return round(value, _DIGITS if abs(value) >= 1 else _SMALL_DIGITS)
-
-
-def _text(key: Any) -> str:
-    return str(key.value if isinstance(key, Enum) else key)
 
 
 @cache

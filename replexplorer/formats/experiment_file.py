@@ -44,8 +44,7 @@ from replexplorer.core.experiment.relations import (
     terms_of,
 )
 from replexplorer.core.fault import kind_of, parse_fault
-from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import KnobName, Place, desired_of, find, parse_assignment
+from replexplorer.core.knobs.names import SEMI_SYNC, Place, desired_of, find, parse_assignment
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import SystemName, system_of
 from replexplorer.core.text import closest
@@ -60,7 +59,6 @@ Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1)]
 _Replicas = Annotated[int, Field(ge=1, le=MOST_REPLICAS)]
 _Clients = Annotated[int, Field(ge=0, le=1024)]
-_SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 _QUICK_SHARE: Final = 4
 _QUICK_COMMITS_SHARE: Final = 10
 _LEAST_S: Final = 2.0
@@ -311,7 +309,7 @@ def read_lab(file: Path, script: Callable[[str], Play] | None = None) -> Lab:
             raise reader.wrong((*where, "name"), f"{table.name!r} is another phase's name")
         phase = _phase(reader, table, where, common, script)
         turned = desired_of(parse_assignment(text, reader.roster) for text in phase.settings)
-        waits = turned.get(_SEMI_SYNC, "on" if waits else "off") == "on"
+        waits = turned.get(SEMI_SYNC, "on" if waits else "off") == "on"
         state = table.state or ("protected" if waits else "off")
         phases.append(replace(phase, state=ProtectionState(state)))
     scripted = [phase.name for phase in phases if phase.play]

@@ -92,7 +92,7 @@ def whole_file(file: Path, *, parents: bool = False, mode: int | None = None) ->
 
 
 @contextmanager
-def whole_binary_file(file: Path, *, parents: bool = False, mode: int | None = None) -> Iterator[BinaryIO]:
+def whole_binary_file(file: Path, *, parents: bool = False, mode: int | None) -> Iterator[BinaryIO]:
     """As `whole_file`, for bytes."""
     try:
         if parents:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.formats.files import TomlFile
 from replexplorer.formats.paths import is_there
 
@@ -64,7 +64,7 @@ def key_name(written: str) -> str:
     return "+".join([*sorted(held), last])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keymap:
     """What the user's file changes, and what is wrong with it."""
 

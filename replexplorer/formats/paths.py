@@ -163,14 +163,17 @@ def cache_directory() -> Path:
     return _own(platformdirs.user_cache_path)
 
 
-def shipped_tour() -> Path:
-    """The recorded tour that ships inside the package."""
-    return Path(str(files("replexplorer"))) / "recordings" / "tour.rxs"
+PACKAGE: Final = Path(str(files("replexplorer")))
+"""Where the program is, in a wheel as in a checkout."""
+
+
+SHIPPED_TOUR: Final = PACKAGE / "recordings" / "tour.rxs"
+"""The recorded tour that ships inside the package."""
 
 
 def shipped_experiments(kind: str) -> Path:
     """The labs, drills or lessons that ship inside the package."""
-    return Path(str(files("replexplorer"))) / f"{kind}s"
+    return PACKAGE / f"{kind}s"
 
 
 def shipped(name: str) -> Path:
@@ -179,8 +182,7 @@ def shipped(name: str) -> Path:
     It lies inside the package of an installed wheel, and next to the package in a checkout.
     Raises FileNotFoundError when neither is there.
     """
-    package = Path(str(files("replexplorer")))
-    for candidate in (package / "_shipped" / name, package.parent / name):
+    for candidate in (PACKAGE / "_shipped" / name, PACKAGE.parent / name):
         if candidate.is_dir():
             return candidate
-    raise FileNotFoundError(f"{name}/ is neither in the package {package} nor next to it")
+    raise FileNotFoundError(f"{name}/ is neither in the package {PACKAGE} nor next to it")

@@ -30,11 +30,11 @@ from typing import Any, Final, TextIO
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.relations import SIGNS
-from replexplorer.core.fault import check_fault, kind_of
+from replexplorer.core.fault import fault_parts, kind_of
 from replexplorer.core.history.series import ENOUGH, Recent
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, addressed, find, format_value, parse_value, same_value
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 from replexplorer.core.server.exposure import FAILURES, Loss
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.text import closest, one_line, printable
@@ -45,7 +45,7 @@ from replexplorer.formats.scenes import find_scene
 # -- what is waited for
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlayMoment:
     """What a condition is judged by: one tick, and what was before it."""
 
@@ -66,7 +66,7 @@ Reading = Callable[[PlayMoment], Mapping[str, Any]]
 """What is so at a moment, by what it is called; None: not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condition:
     """What is read is so, compared with a bound: everything that was read, on however many nodes."""
 
@@ -260,7 +260,7 @@ _ALONE: Final = frozenset({"reset", "hide", "show"})
 _MAY_BE_ALONE: Final = frozenset({"caption", "start", "clear"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One line of a play; what its word does not need is left as it is."""
 
@@ -292,7 +292,7 @@ class Step:
         return any(each.read is END.read for each in self.conditions)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlayScript:
     """A whole play, checked."""
 
@@ -367,7 +367,7 @@ def _step(word: str, rest: str, named: Callable[[str, str], Any]) -> Step:
                     raise UsageError(f"{each!r} is not KEY=VALUE", example)
                 parse_value(find(name.partition("@")[0]), value)
         case "fault":
-            check_fault(rest)
+            fault_parts(rest)
         case "clear" if rest:
             kind_of(rest.partition("@")[0].partition("=")[0])
         case "preset":
@@ -396,7 +396,7 @@ def _said(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlayedLine:
     """A line that was performed."""
 

@@ -8,7 +8,7 @@ series. Names end in the base unit: milliseconds of the document are seconds her
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from replexplorer.core.server.exposure import FAILURES
 from replexplorer.core.server.gtid import gtid_count
@@ -20,7 +20,6 @@ class Metric(NamedTuple):
 
     name: str
     """Behind `replexplorer_`."""
-    kind: Literal["gauge", "counter"]
     help: str
     path: str
     """Keys with dots between. A list among them stands for each of its things."""
@@ -36,16 +35,14 @@ _THREAD_STATES: Final = ("on", "off", "connecting", "error")
 _LABELS: Final = {"nodes": {"node": "name"}, "links": {"a": "a", "b": "b"}, "disks": {"node": "node"}}
 """Of each list its labels, by the keys of their values."""
 METRICS: Final = (
-    Metric("node_up", "gauge", "Whether a login to the node succeeds", "nodes.reachable"),
+    Metric("node_up", "Whether a login to the node succeeds", "nodes.reachable"),
     Metric(
         "node_executed_transactions_total",
-        "counter",
         "Transactions in the node's gtid_executed: of a source their rate is its TPS",
         "nodes.executed_transactions",
     ),
     Metric(
         "protection_state",
-        "gauge",
         "The protection state: 1 for the one that holds, 0 for the others",
         "protection.state",
         "state",
@@ -53,26 +50,22 @@ METRICS: Final = (
     ),
     Metric(
         "protection_replicas_acking",
-        "gauge",
         "Replicas that are connected and acknowledge",
         "protection.replicas_acking",
     ),
     Metric(
         "protection_replicas_required",
-        "gauge",
         "Acknowledgements that a commit waits for",
         "protection.replicas_required",
     ),
     Metric(
         "protection_fallbacks_total",
-        "counter",
         "Falls to async by timeout since the source's server started",
         "protection.fallbacks",
     ),
     *(
         Metric(
             f"exposure_{bound}commits",
-            "gauge",
             f"Acknowledged commits that a failure would lose now, {what}",
             f"exposure.{{}}.{key}",
             "failure",
@@ -86,39 +79,33 @@ METRICS: Final = (
     ),
     Metric(
         "replica_lag_seconds",
-        "gauge",
         "Age of the oldest transaction that the replica has not applied",
         "nodes.lag_s",
     ),
     Metric(
         "replica_queued_transactions",
-        "gauge",
         "Transactions that the replica has received and not applied",
         "nodes.queued",
     ),
     Metric(
         "replica_applied_transactions_per_second",
-        "gauge",
         "Transactions that the replica applies a second, over the last second",
         "nodes.applied_tps",
     ),
     Metric(
         "replica_drain_seconds",
-        "gauge",
         "When the replica will have caught up at this pace; absent while it falls further behind",
         "nodes.drain_s",
     ),
-    Metric("replica_workers", "gauge", "Threads of the replica that apply transactions", "nodes.workers.of"),
+    Metric("replica_workers", "Threads of the replica that apply transactions", "nodes.workers.of"),
     Metric(
         "replica_workers_busy",
-        "gauge",
         "Of these, the threads that are applying a transaction",
         "nodes.workers.busy",
     ),
     *(
         Metric(
             f"replica_{thread}_thread_state",
-            "gauge",
             f"The replica's {thread.upper()} thread: 1 for the state that it is in, 0 for the others",
             f"nodes.{thread}_thread",
             "state",
@@ -128,7 +115,6 @@ METRICS: Final = (
     ),
     Metric(
         "replica_thread_errno",
-        "gauge",
         "Number of the thread's last error; absent while it has none",
         "nodes.last_{}_errno",
         "thread",
@@ -136,30 +122,26 @@ METRICS: Final = (
     ),
     Metric(
         "replica_diverged",
-        "gauge",
         "1 for a replica whose rows may differ from the source's until it is copied; absent for others",
         "nodes.diverged",
     ),
-    Metric("link_rtt_asked_seconds", "gauge", "Round trip asked of the link", "links.rtt_asked_ms"),
+    Metric("link_rtt_asked_seconds", "Round trip asked of the link", "links.rtt_asked_ms"),
     Metric(
         "link_rtt_measured_seconds",
-        "gauge",
         "Round trip measured, the median of the last probes",
         "links.rtt_measured_ms",
     ),
     Metric(
         "disk_fsync_delay_seconds",
-        "gauge",
         "Delay in force of each fsync of the node's server",
         "disks.fsync_delay_ms",
     ),
     Metric(
         "disk_fsync_measured_seconds",
-        "gauge",
         "What the server pays for an fsync of redo log or binlog, that delay included",
         "disks.fsync_measured_ms",
     ),
-    Metric("footprint_bytes", "gauge", "Bytes of all nodes in their volumes", "footprint_bytes"),
+    Metric("footprint_bytes", "Bytes of all nodes in their volumes", "footprint_bytes"),
 )
 _ESCAPED: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -172,9 +154,10 @@ def exposition(document: Mapping[str, Any]) -> str:
     lines: list[str] = []
     for metric in METRICS:
         name = f"replexplorer_{metric.name}"
+        kind = "counter" if name.endswith("_total") else "gauge"  # by its ending, as Prometheus has it
         series = [f"{name}{{{labels}}} {figure:.15g}" for labels, figure in _series(metric, known)]
         if series:
-            lines += [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}", *series]
+            lines += [f"# HELP {name} {metric.help}", f"# TYPE {name} {kind}", *series]
     return "\n".join(lines)
 
 

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -42,6 +41,10 @@ class _SceneFile(BaseModel):
     """Each value is checked by what its knob takes."""
 
 
+SHIPPED_DIRECTORY: Final = Path(__file__).with_name("shipped_scenes")
+"""Where the shipped scenes are: next to this module, in a wheel as in a checkout."""
+
+
 def load_scenes() -> tuple[Preset, ...]:
     """Every scene: the shipped ones first, then the user's by name; one that is broken has an error."""
     own = [file for file in toml_files(scenes_directory()) if file.stem not in SHIPPED]
@@ -49,7 +52,7 @@ def load_scenes() -> tuple[Preset, ...]:
 
 
 def _shipped(name: str) -> Preset:
-    return replace(read_scene(shipped_directory() / f"{name}.toml"), origin="shipped")
+    return replace(read_scene(SHIPPED_DIRECTORY / f"{name}.toml"), origin="shipped")
 
 
 def _own(file: Path) -> Preset:
@@ -143,11 +146,6 @@ def save_scene(scene: Preset) -> bool:
     with whole_file(scene.file, parents=True) as stream:
         stream.write("\n".join(lines) + "\n")
     return replaced
-
-
-def shipped_directory() -> Path:
-    """Where the shipped scenes are: next to this module, in a wheel as in a checkout."""
-    return Path(str(resources.files("replexplorer.formats"))) / "shipped_scenes"
 
 
 def _written(value: Value) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.text import one_line
 from replexplorer.formats.files import read_text
 
@@ -27,7 +27,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*|::[A-Fa-f0-9.:]*")
 _SHOWN: Final = 80
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerUrl:
     """Where a server is, and as whom one logs in."""
 
@@ -93,7 +93,7 @@ _QUOTED: Final = re.compile(r"""(['"])((?:\\.|(?!\1).)*)""")
 _PLACES: Final = ("/etc/my.cnf", "/etc/mysql/my.cnf")
 
 
-def standard_files(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+def standard_files(environment: Mapping[str, str]) -> tuple[Path, ...]:
     """The files that the clients read by themselves and that are there, in their order."""
     home = environment.get("HOME")
     places = [Path(place) for place in _PLACES]

@@ -24,7 +24,7 @@ from replexplorer.core.link import LinkView
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.exposure import Exposure
@@ -140,7 +140,7 @@ _EPOCH: Final = TypeAdapter(Epoch)
 _EVENT: Final = TypeAdapter(Event)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnobRow:
     """One knob as it was from a moment on."""
 
@@ -268,7 +268,7 @@ class Reading:
         self._epochs[number] = _checked(_EPOCH.validate_json, text, "epoch")
         self._fields["epochs"] = tuple(self._epochs[number] for number in sorted(self._epochs))
 
-    def tick(self, columns: Mapping[str, Any], events: Iterable[Event] = ()) -> Tick:
+    def tick(self, columns: Mapping[str, Any], events: Iterable[Event]) -> Tick:
         """The tick of these columns; raises UnreadableRow."""
         _check_figures(columns, "a tick")
         return Tick(

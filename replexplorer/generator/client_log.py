@@ -42,6 +42,7 @@ from replexplorer.core.loss.client_log import (
     SEEN,
     TIME,
 )
+from replexplorer.core.records import dataclass, field
 from replexplorer.core.server.gtid import spans_of
 from replexplorer.ports import LoadTarget
 
@@ -302,14 +303,14 @@ _RANGES: Final = 200
 """Clients that are asked of in one statement."""
 
 
+@dataclass(eq=False)
 class Reader:
     """One node's session."""
 
-    def __init__(self, node: str, connection: ControlConnection, log: ClientLog) -> None:
-        self._node = node
-        self._connection = connection
-        self._log = log
-        self._highest: dict[int, int] = {}
+    _node: str
+    _connection: ControlConnection
+    _log: ClientLog
+    _highest: dict[int, int] = field(default_factory=dict)
 
     async def live(self) -> None:
         """Look until cancelled; a node that does not answer is tried again."""

@@ -24,7 +24,7 @@ from replexplorer.core.load.workload import Draw, Statement
 from replexplorer.core.records import dataclass, field
 from replexplorer.generator.client_run import ClientRun, RunEnd
 from replexplorer.generator.connection import Build, Connection, Prepared, text_query
-from replexplorer.generator.dispatcher import ClientJob, Dispatcher
+from replexplorer.generator.dispatcher import SETTLE_S, ClientJob, Dispatcher
 from replexplorer.ports import LoadTarget
 
 _CLOCK_MONOTONIC: Final = 1
@@ -95,6 +95,10 @@ class Alarm:
 
 LOGIN_TIMEOUT_S: Final = 3.0
 """How long a login may take before it counts as failed."""
+STOP_COMMITS_S: Final = 0.8
+"""How long commits under way may take when the load ends."""
+MOVE_S: Final = 0.2
+"""How long commits under way may take when the load goes on at another server."""
 _RETRY_FIRST_S: Final = 0.05
 _RETRY_LAST_S: Final = 1.0
 _NOT_PREPARABLE: Final = 1295
@@ -290,8 +294,8 @@ class Clients(Dispatcher):
             self._settled.set()
         self.wake()
 
-    async def move(self, target: LoadTarget, grace_s: float) -> None:
-        """Let every client log in there; what is under way may end within the grace, then its outcome is
+    async def move(self, target: LoadTarget) -> None:
+        """Let every client log in there; what is under way may end within MOVE_S, then its outcome is
         unknown, or its transaction is lost."""
         self.target = target
         moving = list(self._present.values())
@@ -300,7 +304,7 @@ class Clients(Dispatcher):
             client.move()
         runs = [client.run for client in moving if client.run is not None and client.run.is_under_way]
         if runs:
-            await asyncio.sleep(grace_s)
+            await asyncio.sleep(MOVE_S)
         for client in moving:
             if client.run is not None and client.run in runs and client.run.is_under_way:
                 client.run.abandon()
@@ -313,15 +317,18 @@ class Clients(Dispatcher):
             self._settled.set()
 
     async def settle(self) -> None:
-        """Wait until every client is on the present job or waits for the server."""
-        await self._settled.wait()
+        """Wait until every client is on the present job or waits for the server, but not for one whose commit
+        is blocked."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_S):
+                await self._settled.wait()
 
-    async def stop(self, deadline_s: float) -> None:
-        """Let transactions under way end for so long, then close every connection."""
+    async def stop(self) -> None:
+        """Let transactions under way end for STOP_COMMITS_S, then close every connection."""
         self.change(0, None)
         if not self._present:
             return
-        _, late = await asyncio.wait(self._present, timeout=deadline_s)
+        _, late = await asyncio.wait(self._present, timeout=STOP_COMMITS_S)
         runs = [run for task in late if (run := self._present[task].run) is not None and run.is_under_way]
         in_doubt = sum(run.is_in_doubt for run in runs)
         self.tally.unknown += in_doubt

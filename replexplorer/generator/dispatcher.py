@@ -25,6 +25,8 @@ from replexplorer.ports import LoadSettings, LoadTarget
 
 AT_ONCE: Final = 0.0
 """In place of an intended time: the closed loop has none."""
+SETTLE_S: Final = 5.0
+"""How long a change waits for clients whose commit is blocked."""
 _LOGINS_AT_ONCE: Final = 16
 """Logins cost the server an RSA operation while its cache is cold."""
 
@@ -49,11 +51,9 @@ class Run(Protocol):
 
     def begin(self, intended_s: float) -> None:
         """Do a transaction that was intended for then."""
-        ...
 
     def go_on(self) -> None:
         """Look again at what is to be done."""
-        ...
 
 
 @dataclass(slots=True)
@@ -135,11 +135,11 @@ class Dispatcher:
             self._quiet.clear()
             await self._quiet.wait()
 
-    async def hold(self, at_most_s: float) -> None:
+    async def hold(self) -> None:
         """Let no client begin anything, and wait for what is under way, but not for a blocked commit."""
         self.is_held = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(at_most_s):
+            async with asyncio.timeout(SETTLE_S):
                 while self.under_way():
                     self._quiet.clear()
                     await self._quiet.wait()

@@ -9,10 +9,8 @@ leads looks after the tables, and all of them `go` at one moment.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from math import floor as whole
 from random import Random
 from typing import Any, Final
@@ -21,6 +19,7 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageErro
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, LoadShare, Pace, Schedule
 from replexplorer.core.load.workload import LEDGER, Table
+from replexplorer.core.records import dataclass, replace
 from replexplorer.generator.client_log import ClientLog, LogHealth, Reader, readers_of
 from replexplorer.generator.clients import Alarm, Clients
 from replexplorer.generator.dispatcher import ClientJob, check_script, course_of, workload_of
@@ -28,26 +27,19 @@ from replexplorer.generator.tables import Tables
 from replexplorer.generator.tally import Gauges, Outbox, Tally
 from replexplorer.ports import LoadSettings, LoadTarget
 
-STOP_COMMITS_S: Final = 0.8
-"""How long commits under way may take when the load ends."""
-MOVE_S: Final = 0.2
-"""How long commits under way may take when the load goes on at another server."""
-SETTLE_S: Final = 5.0
-"""How long a change waits for clients whose commit is blocked."""
 _TICK_S: Final = 0.02
-_TELL_LAST_S: Final = 0.1
 _GROWN_BYTES: Final = 1 << 30
 """A table that grows is truncated at so much payload, however few rows that is."""
 
 
+@dataclass(eq=False)
 class Generator:
     """The load of this process, as commands make and change it."""
 
-    def __init__(self, outbox: Outbox, end: Callable[[], None]) -> None:
-        self._outbox = outbox
-        self._end = end
-        """Ends the process, which then stops the load."""
-        self._load: _Load | None = None
+    _outbox: Outbox
+    _end: Callable[[], None]
+    """Ends the process, which then stops the load."""
+    _load: _Load | None = None
 
     async def obey(self, command: Mapping[str, Any]) -> None:
         """Carry a command out and answer it; never raises for what a server does."""
@@ -105,7 +97,7 @@ class Generator:
         """End the load, send what is left to report."""
         if self._load is not None:
             await self._load.stop()
-        await self._outbox.drain(_TELL_LAST_S)
+        await self._outbox.drain()
 
 
 class _Load:
@@ -170,7 +162,7 @@ class _Load:
         self._clients.change(clients, None)
         if clients:
             # Arrivals wait for the logins, not for the clients: nobody intended them before.
-            await self._settle()
+            await self._clients.settle()
 
     async def go(self, at_s: float, origin_s: float) -> None:
         """Begin at this moment, as the other processes of the load do, and wait for the first commit;
@@ -202,12 +194,6 @@ class _Load:
         if not self._begun.done():
             self._begun.set_exception(error)
 
-    async def _settle(self) -> None:
-        """Wait for the clients, but not for one whose commit is blocked."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SETTLE_S):
-                await self._clients.settle()
-
     async def change(self, settings: LoadSettings, part: LoadShare) -> None:
         """Take other settings; the old ones stay when a table cannot be prepared."""
         async with self._changing:
@@ -223,7 +209,7 @@ class _Load:
                 self._set_pace()
             finally:
                 clients.let_go()
-            await self._settle()
+            await self._clients.settle()
 
     def _log_of(self, settings: LoadSettings, part: LoadShare, target: LoadTarget) -> ClientLog | None:
         """Where these settings' transactions are noted; a file of its own for each run. Raises MissingPiece
@@ -262,7 +248,7 @@ class _Load:
         """Go on at another server; a change that is under way is not waited for, which may wait for the
         one of before."""
         self._tables.move(target)
-        await self._clients.move(target, MOVE_S)
+        await self._clients.move(target)
 
     def _pace(self) -> Pace:
         """As asked for."""
@@ -314,7 +300,7 @@ class _Load:
 
     async def hold(self) -> None:
         """A table is recreated: nobody works on it meanwhile."""
-        await self._clients.hold(SETTLE_S)
+        await self._clients.hold()
 
     def _progress(self, text: str, done: float | None = None) -> None:
         """Report how far the preparation is."""
@@ -411,7 +397,7 @@ class _Load:
         self._alarm.close()
         self._clients.change_pace(Pace(), is_closed=False)
         self._schedule.drop_waiting()
-        await self._clients.stop(STOP_COMMITS_S)
+        await self._clients.stop()
         await asyncio.gather(*(log.close() for log in self._logs))
         self._is_drained = True
         self._tell_interval()

@@ -17,7 +17,6 @@ import hashlib
 import itertools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Final
@@ -27,6 +26,7 @@ from replexplorer.core.dialect.question import Row
 from replexplorer.core.dialect.schema import described, description
 from replexplorer.core.errors import ServerRefused, UsageError
 from replexplorer.core.load.workload import DATABASE, PAYLOAD_COLUMN, Table, Workload, fill_source
+from replexplorer.core.records import dataclass, replace
 from replexplorer.core.tables import FilledShape, domains_of, fill_statement
 from replexplorer.ports import LoadTarget, Reporter
 
@@ -106,13 +106,13 @@ def _refusals_of(table: Table) -> Iterator[None]:
         raise UsageError(f"{table.place}: {refused.message}", "the server refuses this table") from None
 
 
+@dataclass(eq=False)
 class Tables:
     """Looks after the tables over connections of its own."""
 
-    def __init__(self, target: LoadTarget, random: Random, report: Reporter) -> None:
-        self._target = target
-        self._random = random
-        self._report = report
+    _target: LoadTarget
+    _random: Random
+    _report: Reporter
 
     def move(self, target: LoadTarget) -> None:
         """Look after the tables there from now on."""

@@ -19,7 +19,7 @@ from typing import Final
 
 from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.load.pacing import LoadShare, Pace, Schedule
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.generator.connection import acknowledged_gtids
 
@@ -32,7 +32,7 @@ CHANGED: Final = 1020
 (innodb_snapshot_isolation)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gauges:
     """What an interval says of its end."""
 
@@ -145,6 +145,7 @@ def _taken(seconds: list[float]) -> Histogram:
     return Histogram.of(int(duration * 1e6) for duration in durations)
 
 
+_TELL_LAST_S: Final = 0.1
 _KEPT_LINES: Final = 256
 """Other lines than intervals; beyond it the oldest progress goes."""
 
@@ -209,10 +210,10 @@ class Outbox:
                 self._emptied.set()
                 self._loop.remove_writer(self._descriptor)
 
-    async def drain(self, deadline_s: float) -> None:
-        """Wait until everything is sent, at most so long."""
+    async def drain(self) -> None:
+        """Wait until everything is sent, at most for a moment."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(deadline_s):
+            async with asyncio.timeout(_TELL_LAST_S):
                 await self._emptied.wait()
 
 

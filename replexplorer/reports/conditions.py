@@ -77,7 +77,7 @@ def others(conditions: Conditions, varied: Container[str]) -> Conditions:
     return replace(conditions, settings=settings)
 
 
-def measured_on(server: str, began_wall_s: float, *, quick: bool = False) -> str:
+def measured_on(server: str, began_wall_s: float, *, quick: bool) -> str:
     """`mysql 9.7.4, 2026-11-21 15:04:05 UTC, shortened (--quick)`."""
     began = utc_for_people(utc(began_wall_s))
     return f"{server}, {began}, replexplorer {__version__}{', shortened (--quick)' * quick}"

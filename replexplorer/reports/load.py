@@ -14,7 +14,7 @@ from replexplorer.core.load.captured import CapturedLeftOut, CapturedWorkload
 from replexplorer.core.load.interval import Interval, Measurement
 from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.loss.ledger import LossLedger
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, printed
 from replexplorer.core.server.anatomy import Anatomy, Limit, limit_of
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import word_of
@@ -48,7 +48,7 @@ class ClientLogHealth:
     show="cpu_percent=total.cpu_percent lateness_p99_ms=total.lateness_p99_ms backlog_max=total.backlog_max"
     " dropped=total.dropped shares=total.work",
 )
-@dataclass(kw_only=True, slots=True)
+@printed
 class GeneratorHealth:
     """The load generator's own health."""
 
@@ -88,7 +88,7 @@ class LoadInterval:
     " deadlocks=total.deadlocks lock_timeouts=total.lock_timeouts conflicts=total.conflicts"
     " errors_by_number=total.errors_by_number",
 )
-@dataclass(kw_only=True, slots=True)
+@printed
 class LoadReport:
     """`load --json`."""
 
@@ -206,16 +206,16 @@ def _client_log(total: Interval) -> ClientLogHealth | None:
     return ClientLogHealth(synced.count, of_sync.mean, of_sync.p99, of_wait.mean, of_wait.p99, share)
 
 
+@dataclass(eq=False)
 class IntervalLines:
     """The lines of a running load, numbered from the first interval that counts: by its seconds, or by its
     intervals where they are shorter."""
 
-    def __init__(self, warmup_s: float = 0.0, interval_s: float = 1.0) -> None:
-        self._warmup_s = warmup_s
-        self._interval_s = interval_s
-        self._counts_from_s: float | None = None
-        self._from_s: float | None = None
-        """Begin of the first that counts."""
+    _warmup_s: float
+    _interval_s: float = 1.0
+    _counts_from_s: float | None = None
+    _from_s: float | None = None
+    """Begin of the first that counts."""
 
     def line(self, interval: Interval) -> str | None:
         """The interval's line; None while the table is prepared and while the load warms up."""
@@ -265,7 +265,7 @@ def render(report: LoadReport) -> str:
 def _rows(report: LoadReport) -> Iterator[tuple[str, str]]:
     loop, total = "closed loop", report.total
     if report.rate_asked_tps is not None:
-        loop = f"open loop at {number(report.rate_asked_tps, 1)} TPS"
+        loop = f"open loop at {number(report.rate_asked_tps)} TPS"
     yield "workload", f"{report.settings.workload}, {report.settings.clients} clients, {loop}"
     when = "" if report.started is None else f", from {utc_for_people(report.started)}"
     when += "" if report.interrupted is None else f"; ended early: {report.interrupted}"
@@ -366,7 +366,7 @@ _MOST_SHOWN: Final = 12
 _STATEMENT_SHOWN: Final = 60
 
 
-def captured_text(found: CapturedWorkload, columns: int | None = None) -> str:
+def captured_text(found: CapturedWorkload, columns: int | None) -> str:
     """What was captured of a server, in words."""
     share = found.imitated / found.statements if found.statements else 0.0
     told = (

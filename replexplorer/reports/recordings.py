@@ -32,7 +32,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value, format_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, printed, replace
 from replexplorer.core.server.exposure import FAILURES, Exposure
 from replexplorer.core.server.node_view import LATE_S
 from replexplorer.core.server.protection import ProtectionState, word_of
@@ -295,7 +295,7 @@ def compared(a: ComparedRun, b: ComparedRun) -> Epoch:
 
 
 @json_keys(name="knob")
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnobDifference:
     """A knob that the two have at other values."""
 
@@ -356,7 +356,7 @@ class RecordedChange:
     b: ChangeEffect | None
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class CompareDocument:
     """`compare A B --json`."""
 
@@ -424,7 +424,8 @@ def _compared_rows(document: CompareDocument) -> list[tuple[str, ...]]:
     sides = [side.figures for side in both]
     rows: list[tuple[str, ...]] = [("server", *(side.server for side in both))]
     if not document.turns:
-        rows.append(("stretch", *(_span(side.stretch) for side in both)))
+        spans = ("{:.1f} to {:.1f} s".format(*side.stretch) if side.stretch else "none" for side in both)
+        rows.append(("stretch", *spans))
     rows += [(word, *(with_interval(getattr(side, name)) for side in sides)) for word, name in _FIGURES]
     rows.append(("commits", *(f"{side.n:,} in {side.length_s:.1f} s" for side in sides)))
     for name, word in FAILURES.items():
@@ -440,7 +441,3 @@ def _compared_rows(document: CompareDocument) -> list[tuple[str, ...]]:
         effects = ("not changed" if each is None else each.words for each in (change.a, change.b))
         rows.append((change.title, *effects))
     return rows
-
-
-def _span(stretch: tuple[float, float] | None) -> str:
-    return "none" if stretch is None else f"{stretch[0]:.1f} to {stretch[1]:.1f} s"

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.text import LAYOUT, folded, printable
 from replexplorer.core.text import table as text_table
 from replexplorer.formats.documents import to_json
@@ -34,7 +34,7 @@ _LEAST_FOLDED: Final = 24
 """Columns that are kept for the last text of a row, which may take several lines."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportColumn:
     """A column of a table."""
 
@@ -54,7 +54,7 @@ def numbers(*heads: str) -> tuple[ReportColumn, ...]:
     return tuple(ReportColumn(head, is_number=True) for head in heads)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportTable:
     """Rows under columns."""
 
@@ -69,7 +69,7 @@ class ReportTable:
     """Whether a terminal shows it, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportChart:
     """A drawing: on a page as SVG, elsewhere as lines of characters where it has them."""
 
@@ -79,7 +79,7 @@ class ReportChart:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportNotes:
     """Lines of text."""
 
@@ -97,7 +97,7 @@ def again(commands: Sequence[str]) -> ReportNotes:
 Block = ReportTable | ReportChart | ReportNotes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """All that was found."""
 
@@ -126,7 +126,7 @@ class Report:
                     yield block
 
 
-def plain_text(report: Report, columns: int | None = None) -> str:
+def plain_text(report: Report, columns: int | None) -> str:
     """The report for a terminal of this width, or for a pipe: the verdict at its end, where it is read
     first."""
     facts = text_table([(name, fact) for name, fact in report.facts if name], fold=1, columns=columns)
@@ -171,7 +171,8 @@ def _table_text(table: ReportTable, columns: int | None) -> str:
             break
         kept.remove(last)
     shown = [table.columns[at] for at in kept]
-    heads = [_capitals(column) for column in shown]
+    # Over words in capitals; a heading over figures has units, which have none.
+    heads = [column.head if column.is_number else column.head.upper() for column in shown]
     rows = [[row[at].upper() if row[at] == "deviates" else row[at] for at in kept] for row in table.rows]
     right = [at for at, column in enumerate(shown) if column.is_number]
     if columns is not None and len(kept) > 1 and not right and is_too_wide():
@@ -190,11 +191,6 @@ def _stacked(rows: Sequence[Sequence[str]], indent: int, columns: int) -> str:
         if text.strip()
     ]
     return "\n".join(lines)
-
-
-def _capitals(column: ReportColumn) -> str:
-    """A heading over words in capitals; one over figures has units, which have none."""
-    return column.head if column.is_number else column.head.upper()
 
 
 def markdown(report: Report) -> str:
@@ -342,7 +338,7 @@ def write_report(
 def write_files(
     directory: Path,
     contents: Mapping[str, str],
-    session: str | None = None,
+    session: str | None,
     parts: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Write texts by name, and a copy of the recorded session, or of each of its `parts` by name, readable by

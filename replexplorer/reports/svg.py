@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.reports.report import template
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Points = Sequence[tuple[float, float | None]]
 """(seconds, value) in order; None is a gap."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Series:
     """One line."""
 
@@ -43,7 +43,7 @@ class Window(NamedTuple):
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Scale:
     """Where values are on a line of the drawing: from `start`, `room` long."""
 

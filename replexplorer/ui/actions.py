@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from replexplorer.engine.view import View
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Action:
     """One thing that a key does."""
 
@@ -49,7 +49,7 @@ class Action:
 
 RESET: Final = "lesson.reset"
 """Id of what is asked before it is done, as `QUIT` is."""
-DASHBOARD: Final[tuple[Action, ...]] = (
+DASHBOARD: Final = (
     Action("knob.prev", "up,k", "Select the knob above", False, "move(-1)"),
     Action("knob.next", "down,j", "Select the knob below", False, "move(1)"),
     Action("knob.less", "left,h", "Stage one step less", False, "step(-1)"),
@@ -98,15 +98,13 @@ DASHBOARD: Final[tuple[Action, ...]] = (
 )  # fmt: skip
 """Actions of the dashboard itself."""
 
-EPOCH_LEDGER: Final[tuple[Action, ...]] = (
-    Action("ledger.copy", "c", "Copy the ledger as Markdown (in it)", listed=False),
-)
+EPOCH_LEDGER: Final = (Action("ledger.copy", "c", "Copy the ledger as Markdown (in it)", listed=False),)
 """Actions of the epoch ledger's screen."""
 
 QUIT: Final = "app.quit"
 """Id of what `q` does: it closes what is open, and quits on the dashboard."""
 
-EVERYWHERE: Final[tuple[Action, ...]] = (
+EVERYWHERE: Final = (
     Action("theme.next", "t", "Switch to the next theme"),
     Action("picture.save", "ctrl+s", "Save the screen as a picture (SVG) in the working directory"),
     Action("palette", "ctrl+p", "Open the command palette", listed=False),
@@ -118,14 +116,14 @@ EVERYWHERE: Final[tuple[Action, ...]] = (
 LEAVE_KEY: Final = "ctrl+c"
 """Quits at once, whatever is open; not in the keymap, so that there always is a way out."""
 
-ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + EPOCH_LEDGER + EVERYWHERE
+ACTIONS: Final = DASHBOARD + EPOCH_LEDGER + EVERYWHERE
 """All of them, in the order of the help."""
 
 DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in ACTIONS}
 """Keys by binding id as they are without keys.toml."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FooterItem:
     """One hint of the footer: the first keys of some actions and a word."""
 
@@ -142,7 +140,7 @@ class FooterItem:
     """Shown only in this condition: `down` (a node is down, or a replication thread is stopped)."""
 
 
-FOOTER: Final[tuple[FooterItem, ...]] = (
+FOOTER: Final = (
     FooterItem("stack.repair", "repair", 0, modes="df", when="down"),
     FooterItem("", "view only", 0, modes="v"),
     FooterItem("chart.freeze", "pause", 0, modes="r"),
@@ -193,7 +191,7 @@ FAR_S: Final = 30.0
 """And a coarse one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DashboardMode:
     """What can be done on the dashboard: nothing, settings alone, or all."""
 

@@ -138,7 +138,7 @@ class ExperimentControl:
         """End what runs; what it turned is restored."""
         run = self.running
         if run is not None and run.task is not None and run.hand.aborted is None:
-            run.hand.abort("ended by hand")
+            run.hand.abort()
             run.task.cancel()
         return "ending it, restoring the knobs"
 

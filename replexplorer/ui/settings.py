@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from replexplorer.core.experiment.experiment import NamedExperiment
 from replexplorer.core.experiment.lesson import Lesson
 from replexplorer.core.experiment.sweep_result import Swept
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.engine.lesson import LessonRun
 from replexplorer.formats.themes import Theme
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
@@ -18,7 +18,7 @@ Give = Callable[[Lesson, Callable[[], object]], AbstractContextManager[LessonRun
 """Gives a lesson on the session; the second is called whenever there is something else to show."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """How the dashboard looks and behaves; every field has a working default."""
 

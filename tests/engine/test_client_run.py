@@ -190,7 +190,7 @@ async def test_an_open_client_waits_for_arrivals_and_counts_from_the_intended_st
 
 @scene(SINGLE)
 async def test_a_held_client_begins_nothing_and_goes_on_afterwards(one: Scene) -> None:
-    holding = asyncio.create_task(one.dispatcher.hold(5))
+    holding = asyncio.create_task(one.dispatcher.hold())
     await asyncio.sleep(0)
     assert not holding.done()
     one.said()

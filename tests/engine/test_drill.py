@@ -236,7 +236,7 @@ async def test_a_presenter_steps_through_it_and_aborts() -> None:
         assert progress[-1].doing == "waiting for the next one"
         conductor.next()
         await until(lambda: not stack.world.primary.running)
-        conductor.abort("ended by hand")
+        conductor.abort()
         task.cancel()
         result = await task
         assert (result.verdict, result.aborted) == ("aborted", "ended by hand")
@@ -483,7 +483,7 @@ async def test_a_matrix_that_a_presenter_ends_answers_with_what_it_has(fresh: bo
         await journal.add(CellResult(CELLS[0], 0.0, 1.0))
         task = asyncio.create_task(run.run(stack))
         await until(lambda: heard.told)
-        conductor.abort("ended by hand")
+        conductor.abort()
         task.cancel()
         result = await task
         assert heard.told == [f"{at} begins"]

@@ -141,7 +141,7 @@ async def test_a_presenters_abort_answers_with_what_was_measured(world: World, s
     watch: list[ExperimentProgress] = []
     task = asyncio.create_task(LabRun(LAB, True, watch.append, conductor).run(session.rig))
     await until(lambda: bool(watch) and (watch[-1].number, watch[-1].doing) == (2, "measuring"))
-    conductor.abort("ended by hand")
+    conductor.abort()
     task.cancel()
     result = await task
     assert task.cancelling() == 0

@@ -401,7 +401,7 @@ async def test_a_reader_that_stopped_gets_all_commits_merged(pipe: tuple[int, in
     assert sum(each.errors for each in intervals) == count
     assert [each.start_s for each in intervals[1:]] == [each.end_s for each in intervals[:-1]]
     assert {"event": "done", "id": 1} in lines
-    await outbox.drain(5)
+    await outbox.drain()
 
 
 async def test_a_reader_that_went_ends_the_load(pipe: tuple[int, int]) -> None:

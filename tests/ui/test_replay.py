@@ -11,7 +11,7 @@ from textual.message import Message
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.engine.view import Replay, Tape
-from replexplorer.formats.paths import shipped_tour
+from replexplorer.formats.paths import SHIPPED_TOUR
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
@@ -133,7 +133,7 @@ async def test_the_help_of_a_recording_has_the_keys_of_a_player() -> None:
 
 async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
     """What `replexplorer replay tour` shows on a machine without Docker."""
-    tape = SessionReader(shipped_tour())
+    tape = SessionReader(SHIPPED_TOUR)
     async with playing(tape=tape) as player:
         replay = replay_of(player)
         marked = [event.text for event in tape.events() if event.mark is not None]
@@ -153,7 +153,7 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
 
 def test_the_tour_that_ships_says_one_length_of_its_outage() -> None:
     """In the ledger's verdict, in the chart's span and in the log."""
-    tape = SessionReader(shipped_tour())
+    tape = SessionReader(SHIPPED_TOUR)
     picture = folded(tape.ticks())
     [epoch] = [each for each in known(picture.tick).epochs if each.title == "partition"]
     blocked_s = known(epoch.after).outage.blocked_s

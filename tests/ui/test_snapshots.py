@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.core.tick import Tick
-from replexplorer.formats.paths import shipped_tour
+from replexplorer.formats.paths import SHIPPED_TOUR
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
@@ -22,7 +22,7 @@ SnapCompare = Callable[..., bool]
 
 def session() -> list[Tick]:
     """The tour up to the outage: a far replica, lax settings, many clients, a partition under way."""
-    with closing(SessionReader(shipped_tour())) as tape:
+    with closing(SessionReader(SHIPPED_TOUR)) as tape:
         return [tick for tick in tape.ticks() if tick.at_s < 135]
 
 

@@ -17,11 +17,11 @@ from replexplorer.cli.sweep import Learned
 from replexplorer.engine.observe.predictor import Predictor
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import (
+    SHIPPED_FILE,
     load_calibration,
     read_calibration,
     save_calibration,
     shipped_calibration,
-    shipped_file,
 )
 from tests.known import refused
 
@@ -41,7 +41,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_without_one_the_shipped_calibration_is_used(tmp_path: Path) -> None:
     read = load_calibration(tmp_path / "none.json")
     assert read.problem is None
-    assert read.file == shipped_file()
+    assert read.file == SHIPPED_FILE
     assert read.calibration.is_shipped
 
 
@@ -57,7 +57,7 @@ def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(monkeypatch: 
 
 
 def broken(**changed: Any) -> str:
-    whole = json.loads(shipped_file().read_text(encoding="utf-8"))
+    whole = json.loads(SHIPPED_FILE.read_text(encoding="utf-8"))
     calibration = whole["calibration"]
     return json.dumps({**whole, **changed.pop("top", {}), "calibration": {**calibration, **changed}})
 

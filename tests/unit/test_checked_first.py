@@ -10,7 +10,7 @@ import pytest
 
 from replexplorer.adapters.docker.hosts import stacks
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.paths import shipped_tour
+from replexplorer.formats.paths import SHIPPED_TOUR
 from tests.unit.conftest import Run
 
 MISTAKES = """\
@@ -163,7 +163,7 @@ def test_wrong_words_need_no_stack(
     loose = tmp_path / "loose"
     loose.write_text("secret of the file")
     os.chmod(loose, 0o644)
-    session, tour = tmp_path / "own.rxs", shipped_tour().read_bytes()
+    session, tour = tmp_path / "own.rxs", SHIPPED_TOUR.read_bytes()
     session.write_bytes(tour)
     (tmp_path / "link.md").symlink_to(session)
     (tmp_path / "walk.play").write_text("wait 1s")

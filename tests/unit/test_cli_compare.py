@@ -19,7 +19,7 @@ def twice(tmp_path: Path) -> str:
     """The shipped tour under two names."""
     files = tmp_path / "first.rxs", tmp_path / "second.rxs"
     for file in files:
-        shutil.copy(paths.shipped_tour(), file)
+        shutil.copy(paths.SHIPPED_TOUR, file)
     return " ".join(map(str, files))
 
 

@@ -61,7 +61,7 @@ def measured(*intervals: Interval) -> Measurement:
 
 
 def test_lines_begin_after_preparing_and_warming_up() -> None:
-    lines = IntervalLines(warmup_s=1.5)
+    lines = IntervalLines(1.5)
     preparing = replace(interval(0.0, []), state="preparing")
     shown = [lines.line(each) for each in (preparing, *(interval(second, [1_000]) for second in range(1, 6)))]
     assert shown[:3] == [None, None, None]

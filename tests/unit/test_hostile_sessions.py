@@ -37,7 +37,7 @@ TICKS = 12
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The beginning of the tour, and its last rows, as one file."""
     file = tmp_path_factory.mktemp("short") / "short.rxs"
-    shutil.copyfile(paths.shipped_tour(), file)
+    shutil.copyfile(paths.SHIPPED_TOUR, file)
     with closing(sqlite3.connect(file, isolation_level=None)) as base:
         until = base.execute("SELECT at_s FROM tick ORDER BY at_s LIMIT 1 OFFSET ?", (TICKS,)).fetchone()[0]
         for table in ("tick", "part", "setting", "epoch"):

@@ -91,7 +91,7 @@ def test_the_installed_program_finds_what_ships(scripts: Path) -> None:
         "print(replexplorer.__file__)\n"
         "print(paths.shipped('compose') / 'mysql')\n"
         "print(paths.shipped('themes') / 'dark.toml')\n"
-        "print(scenes.shipped_directory() / 'both.toml')\n"
+        "print(scenes.SHIPPED_DIRECTORY / 'both.toml')\n"
     )
     home = str(scripts.parent)
     lines = run(scripts, "python", "-c", program).split()

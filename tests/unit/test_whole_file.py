@@ -71,7 +71,7 @@ def test_where_nothing_can_be_written_the_file_is_named(tmp_path: Path) -> None:
 
 def test_of_a_damaged_session_nothing_is_exported(tmp_path: Path, run: Run) -> None:
     session, output = tmp_path / "own.rxs", tmp_path / "own.csv"
-    shutil.copyfile(paths.shipped_tour(), session)
+    shutil.copyfile(paths.SHIPPED_TOUR, session)
     with sqlite3.connect(session) as base:
         base.execute("UPDATE tick SET wall_s = 1e20 WHERE at_s = (SELECT MAX(at_s) FROM tick)")
     said = run(f"export {session} --format csv --output {output}")
@@ -97,6 +97,6 @@ def test_a_report_s_copy_of_a_session_is_its_owner_s_alone(tmp_path: Path) -> No
     copy = tmp_path / "session.rxs"
     copy.write_text("an older one")
     copy.chmod(0o644)
-    write_files(tmp_path, {"report.md": "# a\n"}, str(paths.shipped_tour()))
+    write_files(tmp_path, {"report.md": "# a\n"}, str(paths.SHIPPED_TOUR))
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert copy.read_bytes() == paths.shipped_tour().read_bytes()
+    assert copy.read_bytes() == paths.SHIPPED_TOUR.read_bytes()

@@ -112,13 +112,10 @@ class ChangeJournal:
         """Add an entry; on the disk when this returns. Raises UsageError naming the file, which is as it was
         then."""
         entries = [*self._entries, dict(entry)]
-        try:
-            with whole_file(self.file, mode=0o600) as stream:
-                json.dump(entries, stream, indent=1, allow_nan=False)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise unwritable(self.file, error) from None
+        with whole_file(self.file, mode=0o600) as stream:
+            json.dump(entries, stream, indent=1, allow_nan=False)
+            stream.flush()
+            os.fsync(stream.fileno())
         self._entries = entries
 
     async def note(self, entry: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ from replexplorer.core.errors import (
     ServerUnreachable,
     UsageError,
 )
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, replace
 from replexplorer.core.system import ASYNC
 from replexplorer.core.wire import Document, Held
 from replexplorer.formats.server_url import PORT, ServerUrl, node_names
@@ -51,7 +51,7 @@ _FIND_WITHIN_S: Final = 4.0
 """How long an address that the source names may take."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Login:
     """How one logs in, at all servers alike."""
 
@@ -245,6 +245,7 @@ async def _connected(url: ServerUrl, login: Login) -> AsyncIterator[Sql]:
         await sql.close()
 
 
+@dataclass(eq=False)
 class NoSidecar(Agent):
     """What stands in for the agent of a node without a sidecar: no link, no disk, and what this app keeps for
     itself.
@@ -253,9 +254,8 @@ class NoSidecar(Agent):
     ends has undone its changes, and what a killed one left is in its journal.
     """
 
-    def __init__(self, node: str, kept: dict[str, Document]) -> None:
-        self.node = node
-        self._kept = kept
+    node: str
+    _kept: dict[str, Document]
 
     async def ask(self, request: wire.Request[Any]) -> Any:
         """See `ports.Agent`; raises MissingPiece for what needs a sidecar."""

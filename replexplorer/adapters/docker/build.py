@@ -19,7 +19,7 @@ from replexplorer.adapters.docker.images import image_id
 from replexplorer.adapters.docker.inventory import Container, Inventory
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, replace
 from replexplorer.core.system import System, new_stack, system_of
 from replexplorer.core.topology import MOST_REPLICAS, node_name, node_names, node_number
 from replexplorer.ports import Credentials, Reporter, UpOptions
@@ -45,7 +45,7 @@ packets a round trip, and commits of a busy source wait for seconds. Reno is on 
 namespace; cubic is not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StackSpec:
     """What a stack's objects are made with.
 
@@ -198,7 +198,7 @@ class Builder:
         return system_of(has), options.flavor
 
     def _nodes(self, options: UpOptions, found: Inventory, system: System) -> list[str]:
-        has = found.asked_replicas()
+        has = max(int(found.noted.get(inventory.REPLICAS, 0)), len(found.nodes()) - 1, 0)
         wanted = options.replicas if options.replicas is not None else has or system.nodes - 1
         if options.replicas is not None and not 1 <= wanted <= MOST_REPLICAS:
             raise UsageError(f"a stack cannot have {wanted} replicas", f"give 1 to {MOST_REPLICAS}")
@@ -381,7 +381,7 @@ def _is_older(client: Any, server: str, sidecar: str) -> bool:
     return datetime.fromisoformat(began[0]) < datetime.fromisoformat(began[1])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Made:
     """A container that is there now."""
 
@@ -389,7 +389,7 @@ class Made:
     state: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Steps:
     """Each object of a stack on one daemon: the one that is there, else a new one."""
 

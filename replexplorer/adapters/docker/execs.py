@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 
 BRIDGE_COMMAND: Final = ("python3", "-I", "-S", "/opt/replexplorer/agent.py", "bridge")
 """What runs in the sidecar: the agent's socket on stdin and stdout. It needs no installed package, and looks
@@ -28,7 +28,7 @@ STDOUT: Final = 1
 _START_TIMEOUT_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exec:
     """An exec that a daemon was asked for and that is not started yet."""
 
@@ -83,18 +83,18 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes
         yield head[0], content
 
 
+@dataclass(eq=False)
 class DockerBridge:
     """`ports.Bridge` over one exec; its process ends with its stdin."""
 
     pid = 0
     """It is not a process of this machine."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, whose: str) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._whose = whose
-        self.complaint = ""
-        """The last line that the process wrote to stderr."""
+    _reader: asyncio.StreamReader
+    _writer: asyncio.StreamWriter
+    _whose: str
+    complaint: str = ""
+    """The last line that the process wrote to stderr."""
 
     @classmethod
     async def start(cls, started: Exec, whose: str) -> DockerBridge:
@@ -170,7 +170,7 @@ _CHUNK_BYTES: Final = 1 << 16
 _pumps: set[asyncio.Task[None]] = set()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClockDifference:
     """Another host's clocks against this one's, by the shortest of some round trips."""
 

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from replexplorer.adapters.docker.client import NoDaemon, connect, spoken
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.topology import in_order, node_number
 from replexplorer.formats import paths
 from replexplorer.formats.files import keep_record, read_bytes
@@ -32,7 +32,7 @@ _AGAIN: Final = "start it, then `replexplorer up` repairs the stack"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """Where one stack's nodes are."""
 

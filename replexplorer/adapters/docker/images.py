@@ -29,7 +29,7 @@ from replexplorer.adapters.docker.client import archive, client, one_line
 from replexplorer.adapters.docker.inventory import LABEL
 from replexplorer.adapters.secrets import SERVER_UID
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.system import DEFAULT
 from replexplorer.ports import Reporter
 
@@ -40,7 +40,7 @@ _BUILT_WITH_FILE: Final = "/usr/share/replexplorer/built-with"
 """Where an image's Dockerfile notes them, a line each."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recipe:
     """One of the project's images: which files of compose/ go into it."""
 
@@ -89,7 +89,7 @@ SIDECAR: Final = Recipe(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageState:
     """Whether one of the project's images is there, for `doctor`."""
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from replexplorer.adapters.docker.hosts import Daemons
 from replexplorer.core.machine import ServerLimits
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import in_order, node_name, node_number
 from replexplorer.ports import NodeAddress
@@ -45,7 +45,7 @@ _IN_USE_S: Final = 20.0
 """How long the swarm may take to learn that a network is not in use any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Container:
     """One container of a stack."""
 
@@ -69,7 +69,7 @@ class Container:
         return self.state == "running"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inventory:
     """Everything that carries one stack's label."""
 
@@ -90,10 +90,6 @@ class Inventory:
     def noted(self) -> Mapping[str, str]:
         """What the network's labels say of the stack."""
         return _of(self.networks[0]) if self.networks else {}
-
-    def asked_replicas(self) -> int:
-        """How many replicas there are, or were asked for."""
-        return max(int(self.noted.get(REPLICAS, 0)), len(self.nodes()) - 1, 0)
 
     def image(self) -> str | None:
         """The image of the stack's servers."""
@@ -126,9 +122,9 @@ def containers(client: Any, stack: str) -> tuple[Container, ...]:
     return tuple(_container(item) for item in listed if {NODE, ROLE} <= item["Labels"].keys())
 
 
-def sidecars(client: Any, stack: str) -> list[Container]:
-    """The stack's sidecars, running or not."""
-    return [each for each in containers(client, stack) if each.role == "sidecar"]
+def container(client: Any, stack: str, node: str, role: str) -> Container | None:
+    """The container of a node in a role, running or not."""
+    return next((c for c in containers(client, stack) if (c.node, c.role) == (node, role)), None)
 
 
 def _of(item: Mapping[str, Any]) -> Mapping[str, str]:

@@ -21,7 +21,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +33,7 @@ from replexplorer.adapters.load import LoadPlace
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.loss.client_log import RunLog, at_another_clock
 from replexplorer.formats.files import read_bytes, whole_binary_file
+from replexplorer.formats.paths import PACKAGE
 from replexplorer.ports import LoadTarget, Reporter
 
 if TYPE_CHECKING:
@@ -73,9 +73,8 @@ def _requirements() -> list[str]:
 
 def program() -> Iterator[tuple[str, bytes]]:
     """What of this program a load process needs: files by name."""
-    package = Path(str(files("replexplorer")))
-    for file in sorted(file for file in package.rglob("*") if file.suffix in (".py", ".toml")):
-        inside = file.relative_to(package)
+    for file in sorted(file for file in PACKAGE.rglob("*") if file.suffix in (".py", ".toml")):
+        inside = file.relative_to(PACKAGE)
         is_docker = inside.parts[:2] == ("adapters", "docker")
         if (len(inside.parts) == 1 or inside.parts[0] in _WANTED) and not is_docker:
             yield f"replexplorer/{inside.as_posix()}", file.read_bytes()

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.adapters.docker import snapshots
-from replexplorer.adapters.docker.inventory import ROLE, STACK, Container, containers
+from replexplorer.adapters.docker.inventory import ROLE, STACK, Container, container
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.records import dataclass
 from replexplorer.core.server.counters import CpuUsed
 
 if TYPE_CHECKING:
@@ -56,19 +57,19 @@ def _freeze(client: Any, container: str) -> None:
                 raise
 
 
+@dataclass(eq=False)
 class ServerContainer:
     """`ports.ServerProcess` over one container, found again at each call: `up` may have made another."""
 
-    def __init__(self, stack: DockerProvider, node: str) -> None:
-        self._stack = stack
-        self._node = node
+    _stack: DockerProvider
+    _node: str
 
     async def _do(self, work: Callable[[Any, Container], T], *, alive: bool = False) -> T:
         """Do work with the daemon's client on the server's container; raises StackUnavailable where there is
         none, or where one that is to be `alive` has ended."""
 
         def run(client: Any) -> T:
-            found = self._container(client, "mysqld")
+            found = container(client, self._stack.name, self._node, "mysqld")
             if found is None:
                 raise StackUnavailable(
                     f"{self._node} has no server", "run `replexplorer up` to make it again"
@@ -80,10 +81,6 @@ class ServerContainer:
             return work(client, found)
 
         return await self._stack.on(self._node, run)
-
-    def _container(self, client: Any, role: str) -> Container | None:
-        found = containers(client, self._stack.name)
-        return next((each for each in found if (each.node, each.role) == (self._node, role)), None)
 
     async def kill(self) -> None:
         """SIGKILL; see `ports.ServerProcess`."""
@@ -111,7 +108,7 @@ class ServerContainer:
 
     def _roll_back(self, client: Any, server: Container, mode: str) -> str:
         """Run powercut.py of the sidecar's image on the server's volumes; answers what it printed."""
-        sidecar = self._container(client, "sidecar")
+        sidecar = container(client, self._stack.name, self._node, "sidecar")
         if sidecar is None:
             raise StackUnavailable(f"{self._node} has no sidecar", "run `replexplorer up` to make it again")
         host = client.create_host_config(network_mode="none", cap_drop=["ALL"], volumes_from=[server.id])
@@ -156,12 +153,12 @@ class ServerContainer:
             if found.state == "paused":
                 client.unpause(found.id)
             elif found.state in _ENDED:
-                if snapshots.is_under_way(client, self._stack.name):
+                if snapshots.under_way(client, self._stack.name):
                     raise StackUnavailable(
                         "the rows of a preset are being copied",
                         "run `replexplorer up` if that was interrupted",
                     )
-                sidecar = self._container(client, "sidecar")
+                sidecar = container(client, self._stack.name, self._node, "sidecar")
                 if sidecar is None or not sidecar.running:  # it has the server's network
                     raise StackUnavailable(
                         f"the sidecar of {self._node} is down", "run `replexplorer up` to start both"

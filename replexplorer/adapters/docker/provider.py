@@ -323,10 +323,10 @@ class DockerProvider:
 
     async def _in_sidecar(self, node: str, command: Sequence[str]) -> execs.Exec:
         def create(client: Any) -> execs.Exec:
-            for sidecar in inventory.sidecars(client, self.name):
-                if sidecar.node == node and sidecar.running:
-                    return execs.Exec.create(client, sidecar.id, command)
-            raise StackUnavailable(f"the sidecar of {node} is down", "run `replexplorer up`")
+            sidecar = inventory.container(client, self.name, node, "sidecar")
+            if sidecar is None or not sidecar.running:
+                raise StackUnavailable(f"the sidecar of {node} is down", "run `replexplorer up`")
+            return execs.Exec.create(client, sidecar.id, command)
 
         return await self.on(node, create)
 

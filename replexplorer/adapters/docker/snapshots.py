@@ -72,19 +72,13 @@ def restore(client: Any, stack: str, volume: str, mark: str) -> None:
 def finish(client: Any, stack: str) -> None:
     """End what was under way when somebody was killed: a copy that was being made goes, rows that were being
     set back are set back. Raises StackUnavailable where that cannot be."""
-    for found in _under_way(client, stack):
+    for found in under_way(client, stack):
         if found["Labels"][ROLE] == _RESTORE and found["State"] != "created":
             _run(client, found["Id"])
             continue
         client.remove_container(found["Id"], force=True)
         if found["Labels"][ROLE] == _SAVE:
             client.remove_volume(found["Labels"][_COPY], force=True)
-
-
-def is_under_way(client: Any, stack: str) -> bool:
-    """Whether data are being copied: a server that started now would change them, or have those of another
-    moment than others."""
-    return bool(_under_way(client, stack))
 
 
 def was_restored(client: Any, stack: str, mark: str) -> bool:
@@ -106,7 +100,9 @@ def _is_done(container: Any) -> bool:
     return str(container["Status"]).startswith("Exited (0)")
 
 
-def _under_way(client: Any, stack: str) -> list[Any]:
+def under_way(client: Any, stack: str) -> list[Any]:
+    """What copies data now: a server that started meanwhile would change them, or have those of another
+    moment than others."""
     return [each for each in _found(client, stack) if not _is_done(each)]
 
 

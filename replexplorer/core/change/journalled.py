@@ -15,10 +15,10 @@ from typing import Any
 
 from replexplorer.core.dialect.attaching import same_setting
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outstanding:
     """One variable of one server that is not as it was found."""
 
@@ -47,7 +47,7 @@ class Fate(StrEnum):
 
 
 @json_keys(hide="now held")
-@dataclass(frozen=True, slots=True)
+@frozen
 class TakenBack(Outstanding):
     """One variable after its change was undone, or was not."""
 

@@ -9,13 +9,14 @@ Nothing is run here and nothing is refused halfway: a plan exists only when all 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
+    SEMI_SYNC,
+    SEMI_SYNC_REPLICAS,
     SOURCE,
     Backing,
     Desired,
@@ -29,11 +30,11 @@ from replexplorer.core.knobs.names import (
     same_value,
 )
 from replexplorer.core.link import NO_PARTITION, LinkSettings
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.topology import ends_of, in_order, is_pair
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observed:
     """What the planner knows of the stack."""
 
@@ -75,7 +76,7 @@ class Observed:
     """What is done about a node that is down."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadBack:
     """After the step, this knob's variable must read as this value."""
 
@@ -83,7 +84,7 @@ class ReadBack:
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SqlStep:
     """Statements on one server, in order."""
 
@@ -100,7 +101,7 @@ class SqlStep:
         return tuple(check.name for check in self.checks)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IoRestart:
     """Make a replica register with its source's semi-sync; crosses the link about 17 times."""
 
@@ -117,7 +118,7 @@ class IoRestart:
         return (*self.enabling, self.stop, self.start)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LinkStep:
     """Give a link these settings, all of them at once."""
 
@@ -133,7 +134,7 @@ class LinkStep:
         return self.settings.partition == NO_PARTITION and any(n.key == keys.PARTITION for n in self.names)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiskStep:
     """Change the shim in front of a node's disk."""
 
@@ -151,7 +152,7 @@ class DiskStep:
         return (self.name,)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadStep:
     """Change the running load."""
 
@@ -160,14 +161,14 @@ class LoadStep:
     names: tuple[KnobName, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FreshSessions:
     """Let every client of the load reconnect: a variable is copied when a session begins."""
 
     names: tuple[KnobName, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kick:
     """One commit of our own, so that `armed` becomes `protected`; past its deadline only a warning."""
 
@@ -181,7 +182,7 @@ class Kick:
 Step = SqlStep | IoRestart | LinkStep | DiskStep | LoadStep | FreshSessions | Kick
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planned:
     """A step with the steps that take it back."""
 
@@ -190,7 +191,7 @@ class Planned:
     """Empty where nothing is to be undone, or where the value before is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What a `set` will do."""
 
@@ -263,10 +264,6 @@ def statements_of(step: Step) -> tuple[str, ...]:
             return step.mending
         case _:
             return ()
-
-
-_SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
-_REQUIRED: Final = KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)
 
 
 class _Planner:
@@ -446,9 +443,7 @@ class _Planner:
 
         On the way back sessions are renewed once: after the setting that is undone last.
         """
-        here = [
-            n for n in active if n.node == SOURCE and n.knob.backing is Backing.SERVER and n != _SEMI_SYNC
-        ]
+        here = [n for n in active if n.node == SOURCE and n.knob.backing is Backing.SERVER and n != SEMI_SYNC]
         steps = [self._setting(SOURCE, [name]) for name in here]
         copied = [index for index, name in enumerate(here) if name.knob.restart is Restart.SESSIONS]
         if copied and self.observed.load_runs:
@@ -472,11 +467,11 @@ class _Planner:
 
     def _semi_sync(self, active: Mapping[KnobName, Value], when: str) -> list[Planned]:
         """The switch; before it goes on, replicas that have not registered restart their IO thread."""
-        if active.get(_SEMI_SYNC) != when:
+        if active.get(SEMI_SYNC) != when:
             return []
         if when == "on":
-            return [*self._registrations(), *([] if self._is_on else [self._setting(SOURCE, [_SEMI_SYNC])])]
-        switch = self._setting(SOURCE, [_SEMI_SYNC])
+            return [*self._registrations(), *([] if self._is_on else [self._setting(SOURCE, [SEMI_SYNC])])]
+        switch = self._setting(SOURCE, [SEMI_SYNC])
         kick = (self._kick_step(),) if self.observed.takes_rows else ()
         undo = (*switch.undo, *kick) if switch.undo else ()
         return [Planned(switch.step, undo)]
@@ -484,7 +479,7 @@ class _Planner:
     @property
     def _is_on(self) -> bool:
         """Semi-sync is on already: asked for again, its effect is repaired and nothing is switched."""
-        return self._before(_SEMI_SYNC) == "on"
+        return self._before(SEMI_SYNC) == "on"
 
     def _registrations(self) -> list[Planned]:
         """What makes replicas register with the source: now where too few have, else when next they
@@ -508,7 +503,7 @@ class _Planner:
         """Replicas to restart for semi-sync, those behind a cut link left out; raise when too few are
         up for it to be switched on."""
         clients, replicas = self.observed.semi_sync_clients, self.observed.replicas
-        required = self.after.get(_REQUIRED)
+        required = self.after.get(SEMI_SYNC_REPLICAS)
         needed = min(required if isinstance(required, int) else 1, len(replicas))
         if clients is None or clients >= needed:
             return []
@@ -538,14 +533,14 @@ class _Planner:
         """After semi-sync went on, or fewer acknowledgements are needed while it is on."""
         if not self.observed.takes_rows:
             return []
-        if self.after.get(_SEMI_SYNC) != "on":
+        if self.after.get(SEMI_SYNC) != "on":
             return []
-        before, wanted = self._before(_REQUIRED), active.get(_REQUIRED)
+        before, wanted = self._before(SEMI_SYNC_REPLICAS), active.get(SEMI_SYNC_REPLICAS)
         fewer = isinstance(before, int) and isinstance(wanted, int) and wanted < before
-        if _SEMI_SYNC in active and self._is_on:
+        if SEMI_SYNC in active and self._is_on:
             mending = written(planned.step for planned in self._registrations())
-            return [Planned(replace(self._kick_step(), names=(_SEMI_SYNC,), mending=mending))]
-        return [Planned(self._kick_step())] if _SEMI_SYNC in active or fewer else []
+            return [Planned(replace(self._kick_step(), names=(SEMI_SYNC,), mending=mending))]
+        return [Planned(self._kick_step())] if SEMI_SYNC in active or fewer else []
 
     def _kick_step(self) -> Kick:
         """The kick runs before delays rise, but never with less patience than after."""

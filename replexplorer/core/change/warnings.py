@@ -5,11 +5,19 @@ Law: a rule speaks when it holds for the values as they will be and one of its k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format_value
+from replexplorer.core.knobs.names import (
+    SEMI_SYNC,
+    SEMI_SYNC_REPLICAS,
+    SOURCE,
+    KnobName,
+    Place,
+    Value,
+    format_value,
+)
 from replexplorer.core.link import DELAYS, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
@@ -41,7 +49,7 @@ def _timeout_below_two_round_trips(values: Values, replicas: Sequence[str]) -> s
 
 
 def _more_required_than_replicas(values: Values, replicas: Sequence[str]) -> str | None:
-    required = _number(values, KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE))
+    required = _number(values, SEMI_SYNC_REPLICAS)
     if required is None or required <= len(replicas):
         return None
     return (
@@ -54,7 +62,7 @@ def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
     sync_binlog = _number(values, KnobName(keys.SYNC_BINLOG, SOURCE))
     if sync_binlog in (None, 1):
         return None
-    if values.get(KnobName(keys.SEMI_SYNC, SOURCE)) != "on":
+    if values.get(SEMI_SYNC) != "on":
         return (
             f"sync_binlog {sync_binlog:g}: a power cut takes the end of the binlog; replicas then stop with"
             " error 1236 or differ from the source, and have to be copied"
@@ -90,8 +98,8 @@ def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
     """The bound without any local cost, which no machine beats: one commit a client and round trip."""
     rate_tps = _number(values, KnobName(keys.RATE, Place.LOAD))
     clients = _number(values, KnobName(keys.CLIENTS, Place.LOAD))
-    required = _number(values, KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)) or 1
-    waits = values.get(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+    required = _number(values, SEMI_SYNC_REPLICAS) or 1
+    waits = values.get(SEMI_SYNC) == "on"
     if values.get(KnobName(keys.LOAD_MODE, Place.LOAD)) != OPEN or not waits or not rate_tps or not clients:
         return None
     trips_ms = [_link(values, replica).total_ms for replica in replicas]
@@ -105,7 +113,7 @@ def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
     )
 
 
-RULES: Final[tuple[tuple[frozenset[str], Callable[[Values, Sequence[str]], str | None]], ...]] = (
+RULES: Final = (
     (frozenset({keys.SEMI_SYNC_TIMEOUT}) | DELAYS, _timeout_below_two_round_trips),
     (DELAYS, _jitter_beyond_delay),
     (frozenset({keys.SEMI_SYNC_REPLICAS}), _more_required_than_replicas),

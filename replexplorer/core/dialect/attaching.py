@@ -13,7 +13,7 @@ from typing import Final
 
 from replexplorer.core.dialect.mysql import in_new_words
 from replexplorer.core.dialect.question import Question, Row, whole
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 _QUOTED: Final = re.compile(r"""'[^'\\]*'|"[^"\\]*"|`[^`\\]*`""")
 _PLAIN: Final = re.compile(
@@ -39,7 +39,7 @@ IN_SYNC: Final = "SET STATEMENT wsrep_sync_wait = 1 FOR "
 before is applied there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """A statement that sets a global variable."""
 
@@ -48,7 +48,7 @@ class Setting:
     """As it is written there, without quotes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
     """What identifies a server."""
 
@@ -56,7 +56,7 @@ class Identity:
     hostname: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Followed:
     """Whom a replica was told to follow."""
 
@@ -65,7 +65,7 @@ class Followed:
     """None or 0 while it was never connected."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Whereabouts:
     """Where a replica may be reached, as its source knows it."""
 
@@ -142,27 +142,27 @@ WHO: Final = Question(
 )
 """Which server this is."""
 
-FOLLOWED: Final[Question[Followed | None]] = Question(
+FOLLOWED: Final = Question(
     "SHOW REPLICA STATUS",
     _read_followed,
     instead=Question("SHOW SLAVE STATUS", _read_followed),
 )
 """The source of a server; None if it has none."""
 
-REGISTERED: Final[Question[tuple[Whereabouts, ...]]] = Question(
+REGISTERED: Final = Question(
     "SHOW REPLICAS",
     read_registered,
     instead=Question("SHOW SLAVE HOSTS", read_registered),
 )
 """Replicas that are connected, and what they say of where they are."""
 
-DUMPED_TO: Final[Question[tuple[str, ...]]] = Question("SHOW PROCESSLIST", _read_dumps)
+DUMPED_TO: Final = Question("SHOW PROCESSLIST", _read_dumps)
 """Hosts that binlogs are sent to."""
 
 CLOCK: Final = Question("SELECT UNIX_TIMESTAMP(NOW(6)) AS clock_s", lambda rows: float(rows[0]["clock_s"]))
 """A server's clock, in seconds since 1970."""
 
-ARRIVED: Final[Question[int | None]] = Question(
+ARRIVED: Final = Question(
     "SELECT TIMESTAMPDIFF(MICROSECOND, last_queued_transaction_immediate_commit_timestamp,"
     " last_queued_transaction_start_queue_timestamp) AS us"
     " FROM performance_schema.replication_connection_status WHERE last_queued_transaction <> ''",

@@ -24,7 +24,7 @@ from typing import Final
 from replexplorer.core.dialect.question import Question, Row, listed
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import BY_KEY, CATALOGUE, Backing, Kind, Knob, Value
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.counters import Source, Total, Totals
 from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.system import ASYNC, System, who_has
@@ -35,7 +35,7 @@ IDENTIFYING: Final = ("version", "version_comment", "server_uuid")
 """Variables that say what a server is; all flavours have the first two."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """What a server says of one of its variables."""
 
@@ -47,7 +47,7 @@ class Range:
     """The words that it takes, lower-case; empty where the server lists none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Capabilities:
     """What one server has, from its answers."""
 
@@ -155,7 +155,7 @@ def flavor_name(variables: Mapping[str, str]) -> str:
     return next((flavor for flavor in ("mariadb", "percona") if flavor in words), "mysql")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerSettings:
     """A server's variables, as far as they are knobs."""
 
@@ -168,7 +168,7 @@ class ServerSettings:
     """Whether it refuses the writes of its clients; None where it does not say."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Threads:
     """A replica's replication threads."""
 
@@ -201,7 +201,7 @@ class Threads:
         return None if error is None else error.text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waits:
     """Commits under way on a source."""
 
@@ -213,7 +213,7 @@ class Waits:
     """Age of the oldest, whatever it waits for; None when there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Position:
     """What is on its way to be committed and what is committed, read in this order."""
 
@@ -221,7 +221,7 @@ class Position:
     executed: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceAddress:
     """Where a replica gets its events from."""
 
@@ -235,7 +235,7 @@ class SourceAddress:
         return f"SourceAddress({self.user!r}, {self.host!r}, {self.port})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Copying:
     """How far a server's copy of another one's data is."""
 
@@ -277,7 +277,7 @@ _NOT_OF_A_COMMIT: Final = (Source.IDLE, Source.OWN_REDO)
 """Waits that say something of one account's sessions alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timed:
     """The names of one flavour, each with what it is counted as."""
 

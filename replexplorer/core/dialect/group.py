@@ -14,7 +14,7 @@ from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, Row, numbers, whole
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.server.node_view import Membership, majority_of
 from replexplorer.core.system import GROUP
 from replexplorer.core.topology import Belonging
@@ -68,7 +68,7 @@ def _belongs(state: str, size: int, answering: int) -> Belonging:
     return Belonging.MEMBER if answering >= majority_of(size) else Belonging.CUT_OFF
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupMySql(MySql):
     """One member's dialect; see `mysql.MySql` for what each question is."""
 

@@ -32,7 +32,7 @@ from replexplorer.core.dialect.mysql import OLD_NAMES, MySql, read_waits
 from replexplorer.core.dialect.question import Question, Row, listed, numbers, read_pairs, whole
 from replexplorer.core.dialect.waits import MARIADB_ROW_LOCKS, MARIADB_SESSIONS
 from replexplorer.core.knobs import keys
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 from replexplorer.core.server.counters import Sent
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
 from replexplorer.core.server.node_view import Membership
@@ -67,7 +67,7 @@ def position_of(gtids: str) -> str:
     return ",".join(f"{domain}-{server}-{number}" for domain, (number, server) in newest.items())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MariaDb(MySql):
     """One server's dialect; see `mysql.MySql` for what each question is."""
 
@@ -328,7 +328,7 @@ def _read_incoming(text: str) -> tuple[Whereabouts, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Galera(MariaDb):
     """One member's dialect; see `mysql.MySql` for what each question is."""
 

@@ -46,7 +46,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY, Value
 from replexplorer.core.load.workload import LEDGER_TABLE
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Rows
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.server.counters import Sent, ServerStatus
 from replexplorer.core.server.exposure import LogState
 from replexplorer.core.server.gtid import spans_of
@@ -56,7 +56,7 @@ from replexplorer.core.server.waits import LockWait
 from replexplorer.core.system import ASYNC, System
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Generation:
     """One generation's names."""
 
@@ -157,7 +157,7 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MySql:
     """One server's dialect: questions with their readers, and statements in the order in which they run.
     Other flavours inherit from it what they share with MySQL."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from replexplorer.core.errors import ServerUnreachable
 from replexplorer.core.knobs.catalogue import ON_OFF, Kind, Knob, Value
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.core.text import one_line
 
 Row = Mapping[str, Any]
@@ -24,7 +24,7 @@ T_co = TypeVar("T_co", covariant=True)
 _MOST_SAID: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question(Generic[T_co]):
     """A statement with the reader of its answer."""
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from replexplorer.core.dialect.question import Question, Row
 from replexplorer.core.dialect.schema import quoted_name
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.rows import Key, Rows
 from replexplorer.core.tables import Column, TableShape
 
@@ -33,7 +33,7 @@ _KEYS: Final = f"{_PLAIN}|(var)?(char|binary)"
 """Types of which a value that was read, and of bytes their digits, can be compared with the column."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowRange:
     """Rows of a table by its primary key: those after one key, up to and with another one; None: no limit."""
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from replexplorer.core.dialect.question import Question, Row, listed, whole
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen, printed
 from replexplorer.core.tables import Column, Index, TableName, TableShape
 
 _TRANSACTIONAL: Final = "'innodb', 'ndbcluster', 'ndb', 'rocksdb', 'tokudb'"
@@ -44,7 +44,7 @@ _SCANS: Final = (
 _NAMES: Final = "GROUP_CONCAT(CONCAT('`', REPLACE(column_name, '`', '``'), '`') ORDER BY seq_in_index)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SchemaFinding:
     """One thing that was found of one table."""
 
@@ -61,7 +61,7 @@ class SchemaFinding:
     """What repairs it."""
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class SchemaChecked:
     """What `check-schema` found on a node."""
 
@@ -290,7 +290,7 @@ class DigestCount(NamedTuple):
         return DigestCount(*map(_grown, self, before))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CountedDigests:
     """The server's table of digests."""
 
@@ -299,7 +299,7 @@ class CountedDigests:
     """Digests by what a history calls them: the database and the digest's hash."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreparedStatements:
     """Every prepared statement that sessions hold, by what tells one from another."""
 
@@ -307,7 +307,7 @@ class PreparedStatements:
     names: Mapping[str, DigestKey]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenStatement:
     """One statement in a session's history."""
 
@@ -322,7 +322,7 @@ class SeenStatement:
     """The number under which its transaction began; None outside of one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """What a server's performance schema keeps of statements."""
 
@@ -330,9 +330,10 @@ class Kept:
     history: bool
 
 
-def is_on() -> Question[bool]:
-    """Whether there is a performance schema at all."""
-    return Question("SELECT @@GLOBAL.performance_schema AS is_on", lambda rows: bool(int(rows[0]["is_on"])))
+IS_ON: Final = Question(
+    "SELECT @@GLOBAL.performance_schema AS is_on", lambda rows: bool(int(rows[0]["is_on"]))
+)
+"""Whether there is a performance schema at all."""
 
 
 def kept() -> Question[Kept]:
@@ -407,24 +408,22 @@ def prepared_statements() -> Question[PreparedStatements]:
     )
 
 
-def executions() -> Question[int]:
-    """How many prepared statements were executed since the server started."""
-    return Question(
-        "SELECT COALESCE(SUM(count_star), 0) AS times"
-        " FROM performance_schema.events_statements_summary_global_by_event_name"
-        f" WHERE event_name = '{_EXECUTE}'",
-        lambda rows: int(rows[0]["times"]),
-    )
+EXECUTIONS: Final = Question(
+    "SELECT COALESCE(SUM(count_star), 0) AS times"
+    " FROM performance_schema.events_statements_summary_global_by_event_name"
+    f" WHERE event_name = '{_EXECUTE}'",
+    lambda rows: int(rows[0]["times"]),
+)
+"""How many prepared statements were executed since the server started."""
 
 
-def busy_sessions() -> Question[tuple[int, ...]]:
-    """Some sessions that did something within the last second or so, each as likely as any other."""
-    return Question(
-        "SELECT thread_id AS id FROM performance_schema.threads WHERE type = 'FOREGROUND'"
-        " AND processlist_id IS NOT NULL AND processlist_id <> CONNECTION_ID() AND processlist_time <= 1"
-        f" AND processlist_command NOT LIKE 'Binlog%' ORDER BY RAND() LIMIT {_SESSIONS}",
-        lambda rows: tuple(int(row["id"]) for row in rows),
-    )
+BUSY_SESSIONS: Final = Question(
+    "SELECT thread_id AS id FROM performance_schema.threads WHERE type = 'FOREGROUND'"
+    " AND processlist_id IS NOT NULL AND processlist_id <> CONNECTION_ID() AND processlist_time <= 1"
+    f" AND processlist_command NOT LIKE 'Binlog%' ORDER BY RAND() LIMIT {_SESSIONS}",
+    lambda rows: tuple(int(row["id"]) for row in rows),
+)
+"""Some sessions that did something within the last second or so, each as likely as any other."""
 
 
 def histories(sessions: Sequence[int]) -> Question[tuple[SeenStatement, ...]]:

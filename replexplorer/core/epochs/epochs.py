@@ -20,8 +20,8 @@ from typing import Final
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, OPEN
-from replexplorer.core.records import dataclass, field, replace
-from replexplorer.core.server.comeback import Outage, with_restart
+from replexplorer.core.records import dataclass, field, frozen, replace
+from replexplorer.core.server.comeback import Outage
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.protection import OutageSpan, ProtectionState, StateChange
 from replexplorer.core.server.truth import Lag, LagSeen, ReplicaTruth
@@ -47,7 +47,7 @@ BEFORE: Final = " before"
 """Behind either: it is the epoch before that lacks something."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EpochSide:
     """An epoch's figures; latencies are responses in the open loop."""
 
@@ -67,7 +67,7 @@ class EpochSide:
     """How far replicas were behind; None before any look, and where none says."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Epoch:
     """What one change did: the figures before it and since."""
 
@@ -284,7 +284,7 @@ class _Segment:
         self.stretches, self._exposures = Stretches(), []
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Figures:
     """What one side of a comparison knows."""
 
@@ -400,10 +400,11 @@ class Epochs:
             newest.outage = replace(newest.outage, again_s=turn.at_s - turn.outage_s)
 
     def restarted(self, at_s: float, node: str) -> None:
-        """A server restarted."""
+        """A server restarted; once is enough."""
         segment = self._at(at_s, at_s)
         if segment is not None:
-            segment.outage = with_restart(segment.outage, node)
+            if node not in segment.outage.restarts:
+                segment.outage = replace(segment.outage, restarts=(*segment.outage.restarts, node))
             segment.touch()
 
     def rows(self) -> tuple[Epoch, ...]:

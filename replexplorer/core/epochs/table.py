@@ -120,7 +120,7 @@ def markdown(epochs: Iterable[Epoch], origin_s: float = 0.0) -> str:
     return "\n".join([*lines, "", NOTE, ""])
 
 
-def ledger_rows(epochs: Iterable[Epoch], origin_s: float = 0.0) -> Iterator[list[str]]:
+def ledger_rows(epochs: Iterable[Epoch], origin_s: float) -> Iterator[list[str]]:
     """The cells under `HEADS`, a row for each side of each epoch, oldest first, as in `markdown`."""
     for epoch in epochs:
         name = [str(epoch.number), elapsed(epoch.at_s - origin_s), printable(epoch.title)]

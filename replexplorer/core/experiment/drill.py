@@ -15,7 +15,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.experiment import ExperimentGroup, Stage
 from replexplorer.core.experiment.relations import Claim
 from replexplorer.core.fault import kind_of
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import DEFAULT, System, system_of
 
@@ -56,7 +56,7 @@ class Doing(StrEnum):
     """In a lesson: run one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """How long something lasts at most; seconds."""
 
@@ -76,7 +76,7 @@ def span(full_s: float, quick_s: float | None = None) -> Span:
     return Span(full_s, quick_s)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrillStep:
     """One thing that a drill does."""
 
@@ -131,7 +131,7 @@ _BACK_S: Final = 20.0
 """The node that was the source comes back, and is the source again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Precheck:
     """What must be so before anything is broken."""
 
@@ -144,7 +144,7 @@ class Precheck:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drill:
     """A named failure."""
 

@@ -20,7 +20,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, replace
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.comeback import BinlogLost, Comeback, Replication
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
@@ -31,7 +31,7 @@ from replexplorer.core.text import utc
 from replexplorer.core.tick import Tick
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CourseEvent:
     """Something that happened in a measurement: a knob turned, a fault, a change of state."""
 
@@ -43,7 +43,7 @@ class CourseEvent:
 
 
 @json_keys(seconds="protection_s", unprotected="unprotected_commits")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Passage:
     """What a measurement went through."""
 
@@ -99,7 +99,8 @@ class Course:
         before = [counter(seen) for at_s, seen in self.looks if at_s <= from_s]
         after = [counter(seen) for at_s, seen in self.looks if at_s > from_s]
         counts = [count for count in (*before[-1:], *after) if count is not None]
-        return _growth(counts) if len(counts) > 1 else None
+        grown = [now - was if now >= was else now for was, now in pairwise(counts)]
+        return sum(grown) if grown else None
 
 
 def _waited_s(seen: Protection) -> float:
@@ -107,11 +108,7 @@ def _waited_s(seen: Protection) -> float:
     return (seen.oldest_wait_s or 0.0) if seen.state is ProtectionState.BLOCKED else 0.0
 
 
-def _growth(counts: Sequence[int]) -> int:
-    return sum(now - before if now >= before else now for before, now in pairwise(counts))
-
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class StateAt:
     """The protection state from a moment on."""
 
@@ -151,7 +148,7 @@ _LEAST_S: float = 0.1
 """Less time has no rate."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeterReading:
     """What the exposure meter said just before a failure."""
 
@@ -175,7 +172,7 @@ class MeterReading:
         return replace(found, high=found.high + self.meanwhile) if isinstance(found, Loss) else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """Something that was done or seen."""
 
@@ -184,7 +181,7 @@ class Moment:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowsLost:
     """What was lost."""
 

@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar, NamedTuple, Protocol
 
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen, printed
 from replexplorer.core.system import Conditions, System
 from replexplorer.core.text import utc_ms
 
@@ -42,50 +42,41 @@ class NamedExperiment(Protocol):
     @property
     def kind(self) -> str:
         """`lab` or `drill`: the verb that runs it."""
-        ...
 
     @property
     def name(self) -> str:
         """As it is typed."""
-        ...
 
     @property
     def title(self) -> str:
         """In a line."""
-        ...
 
     @property
     def teaches(self) -> str:
         """What it shows, in a sentence."""
-        ...
 
     @property
     def group(self) -> ExperimentGroup:
         """What it is about."""
-        ...
 
     @property
     def stages(self) -> Sequence[Stage]:
         """All of them, in order."""
-        ...
 
     @property
     def turns(self) -> tuple[str, ...]:
         """Keys of the knobs that it turns, `KEY@NODE` where the node is named."""
-        ...
 
     def seconds(self, *, quick: bool) -> float:
         """About how long it takes."""
-        ...
 
     def unfit(self, system: System) -> str:
         """What keeps it from running on a stack of this system, as what it `needs` or `turns`; empty:
         nothing."""
-        ...
 
 
 @json_keys(hide="ratio least most", is_open="open")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Relation:
     """What must hold between the figures, and what was found."""
 
@@ -110,7 +101,7 @@ class Relation:
         return "open" if self.is_open else "holds" if self.holds else "deviates"
 
 
-@dataclass(slots=True, kw_only=True)
+@printed
 class ExperimentResult:
     """What a run of one came to."""
 
@@ -172,7 +163,7 @@ class ExperimentResult:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Try:
     """One try of a writer and a reader: when the row was seen, when its COMMIT returned. Milliseconds since
     the writer's statement was sent."""
@@ -196,7 +187,7 @@ class Try:
         return self.seen_ms is not None and until_ms - self.seen_ms > self.apart_ms
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExperimentProgress:
     """What an experiment does now."""
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, Relation, Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import KnobName, Value, find, parse_value
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, replace
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram, Latency
@@ -35,7 +35,7 @@ _ROWS_PER_S: Final = 20_000
 """That a load's table is made with, about, where servers and load share two cores."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Publication:
     """The published experiment that a lab reruns."""
 
@@ -46,7 +46,7 @@ class Publication:
     """Servers, link and load of then, in a line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Published:
     """A published figure, in its author's own unit and digits."""
 
@@ -57,7 +57,7 @@ class Published:
     """Rows that these seconds were taken for; None: it does not depend on a number of rows."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InAuthorsUnit:
     """Our figure in the unit of a published one."""
 
@@ -68,7 +68,7 @@ class InAuthorsUnit:
     same pace; None: nothing was scaled."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reference:
     """A line to compare all phases with, which nothing measured here."""
 
@@ -76,7 +76,7 @@ class Reference:
     tps: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SummaryRow:
     """A row of a summary: what it is, and a value for each column; None where there is none."""
 
@@ -84,7 +84,7 @@ class SummaryRow:
     values: tuple[float | str | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """What a lab comes to, in one table that can be read from afar."""
 
@@ -94,7 +94,7 @@ class Summary:
     rows: tuple[SummaryRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Length:
     """How long a phase is measured."""
 
@@ -111,7 +111,7 @@ Figures = Mapping[str, float | str]
 """What a phase found besides its load: name with unit to value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Phase:
     """One stretch of a lab."""
 
@@ -153,7 +153,7 @@ class Phase:
         return self.length(quick=quick).seconds + _TURNING_S
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rtt:
     """A round trip as measured before a phase, with its 95 % interval; milliseconds."""
 
@@ -175,7 +175,7 @@ class Rtt:
         return cls(median(seen_ms), max(0.0, mean_ms - half_ms), mean_ms + half_ms, n)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseRepeat:
     """One of the runs that a phase's figures are merged of."""
 
@@ -197,7 +197,7 @@ class PhaseRepeat:
     machine_percent="machine_cpu_percent",
     cost="commit_cost",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseResult:
     """A phase's figures: what its load did or its script found, and what it ran under."""
 
@@ -339,7 +339,7 @@ Phases = Mapping[str, PhaseResult]
 Judge = Callable[[Phases], Sequence[Relation]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lab:
     """A named experiment."""
 
@@ -364,7 +364,7 @@ class Lab:
     (docs/explanation/failure-loss.md), beginning with the server that it was counted on; empty where nothing
     was counted."""
 
-    def runs(self, *, quick: bool, repeats: int | None = None) -> int:
+    def runs(self, *, quick: bool, repeats: int | None) -> int:
         """How often each phase is measured: as often as asked, else once under --quick."""
         return repeats or (1 if quick else REPEATS)
 

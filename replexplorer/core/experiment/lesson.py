@@ -22,7 +22,7 @@ from replexplorer.core.experiment.experiment import (
 from replexplorer.core.experiment.relations import Found
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import find
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen, printed
 from replexplorer.core.system import System
 
 FIGURES: Final = (
@@ -34,7 +34,7 @@ _AROUND_S: Final = 3.0
 """The load settles, the link is measured."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LessonChoice:
     """One answer to choose: it is right while the figure lies in its range."""
 
@@ -44,7 +44,7 @@ class LessonChoice:
     __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LessonQuestion:
     """What is asked before a step is done."""
 
@@ -98,7 +98,7 @@ class LessonQuestion:
         return " ".join([self.text, *(f"({at}) {each.text}" for at, each in enumerate(self.choices, 1))])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LessonStep:
     """One step: what is said, then what is asked, then what is done."""
 
@@ -124,7 +124,7 @@ class LessonStep:
         return measured_s + sum(each.seconds(quick=False) for each in self.do)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lesson:
     """A named lesson."""
 
@@ -162,7 +162,7 @@ class Lesson:
         return f"turns {', '.join(lacking)}, which {system.title} lacks" if lacking else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answered:
     """What became of one question."""
 
@@ -183,7 +183,7 @@ class Answered:
         """`expected 11.6 TPS, measured 11.5 TPS`, choices in quotes."""
         told = {"given": self.given, "expected": self.expected, "measured": self.measured}
         return ", ".join(
-            f"{name} {_quoted(each) or figure_text(each, self.unit)}"
+            f'{name} "{each}"' if isinstance(each, str) else f"{name} {figure_text(each, self.unit)}"
             for name, each in told.items()
             if each is not None
         )
@@ -204,10 +204,6 @@ class Answered:
         return Relation(f"{self.step}: {self.asked}", bool(self.is_right), self.evidence)
 
 
-def _quoted(value: float | str) -> str:
-    return f'"{value}"' if isinstance(value, str) else ""
-
-
 def figure_text(value: float | str | None, unit: str) -> str:
     """`11.6 TPS`; a choice as it is, and `-` for what is not known."""
     if value is None or isinstance(value, str):
@@ -221,7 +217,7 @@ _WHOLE: Final = 100
 """From here on a figure is told without decimals."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LessonState:
     """Where a lesson is, as a trainer's second terminal and the class's list see it."""
 
@@ -244,7 +240,7 @@ class LessonState:
 @json_keys(
     hide="lesson started_wall_s relations", show="lesson=lesson.name title=lesson.title started verdict"
 )
-@dataclass(slots=True, kw_only=True)
+@printed
 class LessonResult(ExperimentResult):
     """What a lesson came to; of a run without a terminal each question's own answer, judged."""
 

@@ -25,7 +25,7 @@ from replexplorer.core.experiment.drill import (
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.experiment import ExperimentGroup, ExperimentResult, Stage
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen, printed
 from replexplorer.core.server.exposure import FAILURES as FAILURES_IN_WORDS
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.protection import ProtectionState
@@ -118,7 +118,7 @@ class Amount(StrEnum):
                 return True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Theory:
     """What must come of a cell."""
 
@@ -129,7 +129,7 @@ class Theory:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MatrixCell:
     """One combination."""
 
@@ -320,7 +320,7 @@ def stages_of(cells: Sequence[MatrixCell]) -> Sequence[Stage]:
     return [Stage(cell.title, cell.theory.why) for cell in cells]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Matrix:
     """The matrix as a list of drills has it."""
 
@@ -366,7 +366,7 @@ class Matrix:
     show="mode=cell.mode sync_binlog=cell.sync_binlog innodb_flush_log_at_trx_commit=cell.flush"
     " failure=cell.failure theory=cell.theory in_meter as_theory",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellResult:
     """What came of one cell of the matrix."""
 
@@ -451,7 +451,7 @@ class CellResult:
 
 
 @json_keys(hide="started_wall_s relations", show="drill system started duration_s verdict")
-@dataclass(slots=True, kw_only=True)
+@printed
 class MatrixResult(ExperimentResult):
     """A run of the matrix."""
 

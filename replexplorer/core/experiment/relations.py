@@ -25,7 +25,7 @@ from replexplorer.core.experiment.lab import (
     SummaryRow,
 )
 from replexplorer.core.machine import BUSY_PERCENT
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.protection import ProtectionState
 
 SIGNS: Final[Mapping[str, tuple[Callable[[float, float], bool], str]]] = {
@@ -81,7 +81,7 @@ class _UnmeasuredError(Exception):
     """A figure that was not measured."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """What an experiment found: of a lab its phases, of a drill its figures and protection states."""
 
@@ -146,7 +146,7 @@ KINDS: Final = ("left", "passes", "never")
 """The keys of a claim that say what must hold: it has one of them, of a lab always the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """What must hold, as a file has it: one `[[relation]]` of a lab, one `[[expect]]` of a drill."""
 
@@ -288,7 +288,7 @@ def judge_by(claims: Sequence[Claim], names: Collection[str]) -> Judge:
     return judge
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SummaryLine:
     """A row of a lab's summary: a figure of the phase `COLUMN, OF` of each column, or these values."""
 
@@ -298,7 +298,7 @@ class SummaryLine:
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SummaryPlan:
     """The table that a lab comes to."""
 

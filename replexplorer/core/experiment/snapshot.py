@@ -20,7 +20,7 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.link import LinkView, unkept_all
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.server.counters import Sample, restarted
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.node_view import NodeView
@@ -33,7 +33,7 @@ UNKNOWN: Final = "unknown"
 """A server that has not answered yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """Servers, links, disks and requests of a stack, as they were last looked at."""
 
@@ -79,11 +79,6 @@ class Snapshot:
         """What a knob really is; None when that is unknown, or no load runs."""
         view = self.knobs.get(name)
         return None if view is None else view.effective
-
-    @property
-    def source_uuid(self) -> str | None:
-        """The source's server_uuid; None while it was not seen."""
-        return next((node.server_uuid for node in self.nodes if node.name == self.source), None)
 
     @property
     def nodes_down(self) -> tuple[str, ...]:
@@ -169,7 +164,7 @@ class Baseline:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PendingRestore:
     """What to restore when a killed experiment did not, as the stack keeps it; knobs are named as in the
     requested document while `source` was the source. What somebody has asked since stays."""

@@ -18,7 +18,7 @@ from replexplorer.core.experiment.experiment import ExperimentGroup, Stage
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, KnobName, Value, desired_of, format_value
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.system import System
 from replexplorer.core.text import duration_text
 
@@ -35,7 +35,7 @@ SceneTexts = Callable[[str], Sequence[str]]
 """A scene's `KEY=VALUE` texts by its name; raises UsageError for an unknown one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """One value of a dimension."""
 
@@ -45,7 +45,7 @@ class Choice:
 
 
 @json_keys(hide="choices", show="unit values")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dimension:
     """A knob, or a set of knobs that scenes turn together, with the values that it takes."""
 
@@ -76,7 +76,7 @@ class Dimension:
         return frozenset(name for choice in self.choices for name in choice.values)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cell:
     """One combination."""
 
@@ -93,7 +93,7 @@ class Cell:
         return tuple(self.labelled.values())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grid:
     """All combinations of some dimensions."""
 
@@ -140,7 +140,7 @@ class Grid:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sweep:
     """What is to be swept, and how."""
 

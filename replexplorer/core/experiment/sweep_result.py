@@ -26,7 +26,7 @@ from replexplorer.core.experiment.sweep import Cell, Dimension, Grid, Sweep
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.model.prediction import minute_lag_s
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, replace
 from replexplorer.core.server.counters import CommitCost
 from replexplorer.core.server.exposure import Exposure, over_time
 from replexplorer.core.server.truth import Lag
@@ -55,7 +55,7 @@ ATTEMPTS: Final = 2
     cost="commit_cost",
     lag="lag_s",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class SweptRun:
     """One run of one cell."""
 
@@ -158,7 +158,7 @@ def scatter(estimate: Estimate) -> str:
     " rtt_measured_ms=rtt_ms fsync_measured_ms=fsync_ms exposure commit_cost=cost lag_s=lag minute_lag_s"
     " failed=why limited",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellFigures:
     """One cell with what its runs say together."""
 
@@ -295,7 +295,7 @@ NO_DIFFERENCE: Final = "no difference shown"
 
 
 @json_keys(show="words")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """What going from one value of a knob to its neighbour did to TPS, all else equal."""
 
@@ -439,7 +439,7 @@ _SHADES: Final = "░▒▓█"
 """From the least warmth to the most."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heat:
     """One field of the map."""
 
@@ -462,7 +462,7 @@ class Heat:
     hide="rows columns fields",
     show="rows=rows.key columns=columns.key row_values=rows.labels column_values=columns.labels tps",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeatMap:
     """TPS by two knobs."""
 

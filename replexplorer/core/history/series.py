@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from replexplorer.core.load.interval import LoadView
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.server.exposure import FAILURES, Loss
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
@@ -57,7 +57,7 @@ class Point(NamedTuple):
     """How far each replica is behind, by its name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recent:
     """What every screen shows of the load now; an unknown figure is None."""
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 Value = int | float | str
 """What a knob holds: a count, a duration in the knob's unit, or a lower-case word."""
@@ -88,7 +88,7 @@ _TRUE: Final = frozenset({"on", "1", "true", "yes", "enabled"})
 _FALSE: Final = frozenset({"off", "0", "false", "no", "disabled"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Knob:
     """One row of the catalogue."""
 

@@ -33,7 +33,7 @@ from replexplorer.core.knobs.catalogue import (
     Restart,
     Value,
 )
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.text import closest, one_line
 from replexplorer.core.topology import SOURCE, Roster, ends_of, is_pair, link_between
 
@@ -90,7 +90,11 @@ class KnobName:
         return BY_KEY[self.key]
 
 
-@dataclass(frozen=True, slots=True)
+SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
+SEMI_SYNC_REPLICAS: Final = KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)
+
+
+@frozen
 class Assignment:
     """One `KEY[@NODE]=VALUE`, parsed and checked, for every node that it addresses."""
 
@@ -467,7 +471,7 @@ def for_joined(
     minimum="min",
     maximum="max",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnobView:
     """One knob on one node: requested and effective."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 
 NO_TEXT: Final = "prepared statements whose text the server no longer had, or does not give"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CapturedTransaction:
     """One kind of transaction."""
 
@@ -24,7 +24,7 @@ class CapturedTransaction:
     """digests, in order"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CapturedTable:
     """One table of the file."""
 
@@ -47,7 +47,7 @@ class CapturedLeftOut:
     """digests, the most frequent first"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CapturedWorkload:
     """`workload capture`."""
 

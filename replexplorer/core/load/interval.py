@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, field, fields, replace
 from functools import reduce
@@ -10,12 +11,12 @@ from typing import Any, Final, Self
 
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.pacing import CLOSED, OPEN
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 from replexplorer.core.stats.histogram import Histogram
 
 
 @json_keys(number="process", hide="cpu_s duration_s", show="tps cpu_percent")
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessWork:
     """One generator process over some time; sums, so that stretches of it add up exactly."""
 
@@ -82,7 +83,7 @@ _STATES: Final = ("preparing", "running", "waiting", "drained")
 """What several generators are together: the first of these that one of them is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interval:
     """One interval of the load; counts are of this interval, gauges of its end."""
 
@@ -296,15 +297,10 @@ def _added(one: Interval, other: Interval) -> dict[str, Any]:
     added: dict[str, Any] = {name: getattr(one, name) + getattr(other, name) for name in _SUMS}
     for name in _HISTOGRAMS:
         added[name] = Histogram.merged((getattr(one, name), getattr(other, name)))
-    added["errors_by_number"] = _joined(one.errors_by_number, other.errors_by_number)
+    added["errors_by_number"] = dict(Counter(one.errors_by_number) + Counter(other.errors_by_number))
     added["work"] = added_work(one.work, other.work)
     added["acknowledged_gtids"] = ",".join(filter(None, (one.acknowledged_gtids, other.acknowledged_gtids)))
     return added
-
-
-def _joined(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Counts by name, added."""
-    return {name: one.get(name, 0) + other.get(name, 0) for name in (*one, *other)}
 
 
 class Cuts:
@@ -394,7 +390,7 @@ SERVER: Final = "server"
 and as `mean_ms` the server's time for the commit. No client's clock and no percentile is in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadView:
     """The background load at this moment; latencies are of the last interval."""
 

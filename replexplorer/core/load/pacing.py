@@ -15,7 +15,7 @@ from math import ceil, floor
 from random import Random
 from typing import Final
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 CLOSED: Final = "closed"
 """Each client sends its next transaction when the one before is answered."""
@@ -42,7 +42,7 @@ def backlog_bound(rate_tps: float) -> int:
     return max(_LEAST_BACKLOG, ceil(_BACKLOG_S * rate_tps))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """How arrivals are to come."""
 
@@ -189,7 +189,7 @@ def share_out(clients: int, before: Sequence[int], processes: int) -> list[int]:
     return shares
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadShare:
     """One process's part of a load; by default all of it."""
 

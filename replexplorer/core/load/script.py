@@ -40,7 +40,7 @@ from replexplorer.core.load.workload import (
     Values,
     Workload,
 )
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, replace
 
 LARGEST_BYTES: Final = 1 << 20
 """Of a file: it is a workload, not a dump."""
@@ -147,7 +147,7 @@ class _Block:
     """A line says something about it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Script:
     """A file that was read."""
 

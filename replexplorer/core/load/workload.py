@@ -15,7 +15,7 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 
 DATABASE: Final = "replexplorer"
 """Where the tables live, on every node."""
@@ -71,7 +71,7 @@ PAYLOAD_COLUMN: Final = f"{PAYLOAD} MEDIUMTEXT"
 """As a table declares it, behind all others."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statement:
     """One statement of a transaction."""
 
@@ -106,7 +106,7 @@ class Statement:
         return (head + "".join(spelled[letter] + text for letter, text in pairs)).encode()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """A table that a workload needs, and has made where it is missing."""
 
@@ -148,7 +148,7 @@ class Table:
         return replace(self, body=self.body.replace(f", {PAYLOAD_COLUMN}", "", 1))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workload:
     """What one transaction does."""
 
@@ -176,7 +176,7 @@ class Workload:
         )
 
 
-def _statement(name: str, text: str, kind: int, draws: str = "", **more: Any) -> Statement:
+def _statement(name: str, text: str, kind: int, draws: str, **more: Any) -> Statement:
     """A statement with these values, by name."""
     words = tuple(draws.split())
     letters = "".join("i" if word in _NUMBERS else "s" for word in words)

@@ -28,7 +28,7 @@ from io import BytesIO
 from typing import BinaryIO, Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.server.gtid import Spans, common, count, spans_of, together, without
 
 HEAD: Final = "replexplorer client log 1 "
@@ -89,7 +89,7 @@ class _Client:
     failed: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attempts:
     """One client's rows by class: each that was attempted is in exactly one of the next three."""
 
@@ -112,7 +112,7 @@ class Attempts:
         return self.acknowledged_us[at]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunLog:
     """All that the client logs of one run say."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from replexplorer.core.loss.client_log import Attempts, Rows, RunLog
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.core.server.gtid import Spans, common, count, subtract_gtids, together, without
 
 SAMPLE: Final = 20
@@ -18,7 +18,7 @@ SAMPLE: Final = 20
 _US_PER_MS: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeRows:
     """One node against the client log and the survivor."""
 
@@ -32,7 +32,7 @@ class NodeRows:
     """The GTID set executed here and not on the survivor; empty for none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LossLedger:
     """What became of every row of one run, with one node as the survivor."""
 

@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple
 from replexplorer.core.errors import UsageError
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, KnobName, Value, format_value
+from replexplorer.core.knobs.names import SEMI_SYNC, SOURCE, KnobName, Value, format_value
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.model.fitted import Calibration, OperatingPoint
 from replexplorer.core.model.operating_point import (
@@ -37,7 +37,7 @@ from replexplorer.core.model.operating_point import (
     value_of,
 )
 from replexplorer.core.model.prediction import ReplicaLag, link_bound_tps, predict, replica_lag
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.server.comeback import redo_fsyncs
 from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown, after_power_cut, silent
 from replexplorer.core.text import closest, number
@@ -89,7 +89,7 @@ _EXAMPLE: Final = "for example 'p99 < 20ms, rpo = 0'"
 
 
 @json_keys(hide="name", show="text", wanted="figure")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Goal:
     """One figure with its bound."""
 
@@ -154,7 +154,7 @@ def expected_exposure(
     setting: OperatingPoint,
     tps: float | None,
     *,
-    least_rtt_ms: float = 0.0,
+    least_rtt_ms: float,
 ) -> Exposure:
     """Under these knobs with `tps` acknowledged commits a second; None: no commit is acknowledged.
 
@@ -168,7 +168,9 @@ def expected_exposure(
     flush = int(value_of(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT))
     sync = int(value_of(values, keys.SYNC_BINLOG))
     # The background thread that flushes wakes up once a second.
-    until_flush = _until_flush(tps, max(1.0, float(value_of(values, keys.INNODB_FLUSH_LOG_AT_TIMEOUT))))
+    every_s = max(1.0, float(value_of(values, keys.INNODB_FLUSH_LOG_AT_TIMEOUT)))
+    # All since the last flush, which may be just over or just about to come.
+    until_flush = Loss(round(tps * every_s / 2), 0, ceil(tps * every_s), 1000 * every_s / 2)
     if not redo_fsyncs(flush):
         power_cut = until_flush
     elif sync != _EACH_COMMIT:
@@ -180,11 +182,6 @@ def expected_exposure(
     binlog, after = after_power_cut(sync, flush, waits=setting.semi_sync, clients=setting.clients)
     dies = until_flush if flush == _AT_INTERVALS else _SAFE
     return Exposure(dies, power_cut, lost, binlog_lost=binlog, replication_after=after)
-
-
-def _until_flush(tps: float, every_s: float) -> Loss:
-    """All since the last flush, which may be just over or just about to come."""
-    return Loss(round(tps * every_s / 2), 0, ceil(tps * every_s), 1000 * every_s / 2)
 
 
 def _source_lost(
@@ -238,7 +235,7 @@ class Verdict(StrEnum):
 _RANK: Final = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FigureRange:
     """A figure with what encloses it, and where it comes from."""
 
@@ -249,7 +246,7 @@ class FigureRange:
 
 
 @json_keys(hide="goal", show="goal=goal.text")
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgedGoal:
     """A goal with the figure that it is about; None: the figure is not known."""
 
@@ -274,7 +271,7 @@ class JudgedGoal:
     command="set",
     judged="goals",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advice:
     """One choice of settings."""
 
@@ -332,7 +329,7 @@ def advise(
     replicas: Sequence[str],
     calibration: Calibration,
     *,
-    lacking: Collection[KnobName] = (),
+    lacking: Collection[KnobName],
 ) -> Advised:
     """Judge every choice of what decides durability, all other knobs as in `values`, by the calibration;
     what is `pinned` is not chosen, and what the servers are `lacking` is not
@@ -388,7 +385,7 @@ def _choices(
     found: list[dict[KnobName, Value]] = []
     for each in product(*always):
         chosen = dict(each)
-        if chosen[KnobName(keys.SEMI_SYNC, SOURCE)] != "on":
+        if chosen[SEMI_SYNC] != "on":
             found.append(chosen)
         elif replicas:
             found += [{**chosen, **dict(more)} for more in product(*waiting)]
@@ -489,5 +486,5 @@ def _gives_up(
     after = format_value(timeout.knob, value_of(values, keys.SEMI_SYNC_TIMEOUT))
     few = "no replica" if acks == 1 else f"fewer than {acks} replicas"
     told.append(f"with {few} answering, commits wait {after}, then continue unprotected")
-    told.append(f"a commit waits {number(setting.rtt_ms, 1)} ms for the link")
+    told.append(f"a commit waits {number(setting.rtt_ms)} ms for the link")
     return tuple(told)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import (
     LEAST_BATCH_LATENCIES,
@@ -29,7 +29,7 @@ _WINDOW: Final = 60
 """Readings that are compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ceiling:
     """The link's bound on TPS (docs/explanation/model.md) and its terms: clients / (rtt + local)."""
 

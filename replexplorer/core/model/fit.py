@@ -29,14 +29,14 @@ from replexplorer.core.model.fitted import (
     Validation,
     solve,
 )
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 
 PARTS: Final = 10
 """Into which the cells are dealt."""
 _P90: Final = 0.9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellCheck:
     """One cell next to what the others predict for it."""
 
@@ -157,7 +157,7 @@ _NEXT_STEP: Final = 1.2
 _LAST_STEP: Final = 1.005
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """Where the runs came from."""
 

@@ -32,7 +32,7 @@ from math import exp
 from typing import Final
 
 from replexplorer.core.load.workload import SPECIAL_SHARE, SPECIAL_WIDTH
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 
 TABLE_ROWS: Final = 10_000
 """Of a load's table by default."""
@@ -40,7 +40,7 @@ ONE_ROW: Final = frozenset({"update_index", "update_non_index"})
 """Workloads whose transactions update one row by its key."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HotRows:
     """The rows that transactions want most; of all others two at once rarely want the same."""
 
@@ -91,7 +91,7 @@ class CostTerm(StrEnum):
     ROWS = "rows that others lock"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prediction:
     """The model's answer for one setting."""
 
@@ -107,7 +107,7 @@ class Prediction:
     """What the latency is made of, in ms; only terms that are there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatingPoint:
     """What of a stack's settings the model looks at; a closed loop of clients."""
 
@@ -135,7 +135,7 @@ class OperatingPoint:
     """The knob of that name: rows that keys are drawn from; 0: the whole table, as sysbench draws."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AppliedRate:
     """What a replica that was late applied in a run: its applier's capacity under that load."""
 
@@ -144,7 +144,7 @@ class AppliedRate:
     tps: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CalibrationRun:
     """One measured run: a closed loop in a settled state."""
 
@@ -158,7 +158,7 @@ class CalibrationRun:
     of its workload."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocalCost:
     """What a commit of one workload costs where nothing waits for a disk or a replica; fitted."""
 
@@ -168,7 +168,7 @@ class LocalCost:
     """What commits do one after another: the machine makes at most 1000 / this many a second."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Validation:
     """How far predictions are off, each cell predicted from the others (`core/model/fit.py`)."""
 
@@ -188,7 +188,7 @@ class Validation:
         return f"median error {error} over {self.cells} cells, cross-validated"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calibration:
     """The fitted parameters with what they were fitted from."""
 
@@ -254,7 +254,7 @@ FITTED: Final = (
 """The parameters that all workloads share, beside each workload's LocalCost."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Solution:
     """What the formula gives, without words."""
 

@@ -16,7 +16,7 @@ from replexplorer.core.model.fitted import (
     Solution,
     solve,
 )
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 from replexplorer.core.server.anatomy import ACKS, FSYNCS, Anatomy, Part
 
 _FSYNCS: Final = (CostTerm.REDO, CostTerm.BINLOG)
@@ -145,7 +145,7 @@ def minute_lag_s(applied_tps: float, tps: float) -> float:
     return _LOAD_S * (1 - applied_tps / tps) if applied_tps < tps else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplicaLag:
     """What a minute of load leaves of a replica's work."""
 

@@ -22,7 +22,7 @@ from replexplorer.core.json_keys import json_keys
 from replexplorer.core.load.interval import Interval, processes_that_help
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.machine import short_of_cpu
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.core.server.counters import CommitGrowth, Source
 
 
@@ -83,7 +83,7 @@ _OTHERS_SHARE: Final = 0.05
 
 
 @json_keys(parts="parts_ms")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Anatomy:
     """One commit's time, as clients saw it over a stretch; milliseconds a commit."""
 
@@ -121,7 +121,7 @@ class Anatomy:
         return f"{names} are not timed here: in other" if names else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Served:
     """What the load's clients saw over the same stretch."""
 
@@ -135,7 +135,7 @@ class Served:
     """Of intervals that lie only partly within the stretch: by how much the count may be off."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommitPath:
     """The settings that say what a commit waits for."""
 
@@ -279,7 +279,7 @@ _QUEUEING: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Wait:
     """Something that a whole group waits for."""
 
@@ -369,7 +369,7 @@ _LINK: Final = (Part.WIRE, *ACKS)
 """Parts of a commit that are waited for on the way, to the clients and to the replicas."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limit:
     """One of them, and what says so."""
 

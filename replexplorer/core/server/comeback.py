@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName, KnobView, Value
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen
 from replexplorer.core.server.gtid import (
     common_gtids,
     gtid_count,
@@ -120,7 +120,7 @@ def loses_rows(fault: str, values: Mapping[str, Value]) -> bool:
     return redo_fsyncs(flush) == 0 if fault == "power_cut" else flush == 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LostTransactions:
     """What a server had numbered and lacked at its start; of MariaDB its binlogs, whatever its rows are."""
 
@@ -134,7 +134,7 @@ class LostTransactions:
     """By node: how many of them it has."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BinlogLost:
     """What a power cut took of binlogs."""
 
@@ -152,7 +152,7 @@ class BinlogLost:
     replication="replication_after",
     differs="diverged",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comeback:
     """What a server came back without."""
 
@@ -338,7 +338,7 @@ def lacked_aio(said: str) -> bool:
     return _NO_AIO in said
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outage:
     """Stalls, fallbacks and restarts within a window; falsy if there were none."""
 
@@ -363,11 +363,6 @@ class Outage:
     def __bool__(self) -> bool:
         """Whether there is anything."""
         return self != Outage()
-
-
-def with_restart(outage: Outage, node: str) -> Outage:
-    """The same with a server that restarted; once is enough."""
-    return outage if node in outage.restarts else replace(outage, restarts=(*outage.restarts, node))
 
 
 def outage_words(outage: Outage) -> tuple[str, ...]:

@@ -23,13 +23,13 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from replexplorer.core.machine import Machine
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 
 _BOOT_SLACK_S: Final = 2.5
 """Uptime counts whole seconds, and two clocks may drift apart while a machine is paused."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerStatus:
     """One server's counters and gauges (docs/explanation/semi-sync.md); None where it has none."""
 
@@ -53,7 +53,7 @@ class ServerStatus:
     """On a replica: it registered for semi-sync when its dump last began."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """One server's counters at one moment."""
 
@@ -65,7 +65,7 @@ class Sample:
     """On the same clock, when the answer was in: the counters were read between the two; None: at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rates:
     """What happened between two samples of one server; None where it is unknown."""
 
@@ -164,7 +164,7 @@ class Source(StrEnum):
     """COMMIT as its own statement, from its arrival to its end; a commit by autocommit is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Total:
     """How often, and for how long together."""
 
@@ -184,7 +184,7 @@ class Total:
 Totals = Mapping[Source, Total]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommitSample:
     """All counters at one moment; a source that the server does not have is absent."""
 
@@ -193,7 +193,7 @@ class CommitSample:
     totals: Totals
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommitGrowth:
     """What was counted between two samples."""
 
@@ -229,7 +229,7 @@ _LEAST_SHARE: Final = 0.5
 not what the servers are busy with."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CpuUsed:
     """CPU of a server's process, user and system."""
 
@@ -239,7 +239,7 @@ class CpuUsed:
     """Seconds since that start."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sent:
     """A source's side of one replica's stream."""
 
@@ -258,7 +258,7 @@ def sent_between(before: Sent | None, after: Sent | None) -> int | None:
     return grown(before.sent_bytes, after.sent_bytes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostSample:
     """The counters of all servers at one moment."""
 
@@ -278,7 +278,7 @@ class CostSample:
     """What the source's machine has worked; None where no agent says."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommitCost:
     """The mean commit's cost; None where it is not known."""
 
@@ -352,7 +352,7 @@ class BinlogLook(NamedTuple):
     """Name and bytes, oldest first; None where it does not say."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binlogs:
     """A node's own binlogs."""
 

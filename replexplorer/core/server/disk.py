@@ -12,7 +12,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.json_keys import json_keys
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import ON_OFF, Value
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.wire import DiskState, SetDisk
 
@@ -26,7 +26,7 @@ DISK_KNOBS: Final[Mapping[str, str]] = {
 """Key of each disk knob to the field that carries it, in a SetDisk and in a DiskState."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FsyncCounts:
     """Calls of fsync and fdatasync by class of file; None where it is not known."""
 
@@ -49,7 +49,7 @@ class FsyncCounts:
     measured_by_kind_ms="fsync_measured_by_kind_ms",
     fsync_counts="fsyncs",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiskView:
     """One node's disk: the delay asked and in force, and what an fsync takes."""
 

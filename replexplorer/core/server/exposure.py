@@ -25,12 +25,12 @@ from math import inf
 from typing import Final
 
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.comeback import Replication, redo_fsyncs, waits_for_both
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loss:
     """How many commits one kind of failure would lose now."""
 
@@ -57,7 +57,7 @@ class Loss:
 
 
 @json_keys(why="unknown")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unknown:
     """It cannot be said how many."""
 
@@ -77,7 +77,7 @@ class Unknown:
 
 
 @json_keys(hide="read_ago_s")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exposure:
     """What each kind of failure would lose now."""
 
@@ -148,7 +148,7 @@ _AT_INTERVALS: Final = 0
 """The value of innodb_flush_log_at_trx_commit with which a commit does not even write its redo."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogState:
     """A source's logs and sessions, as one statement answers them; None where it does not say."""
 
@@ -181,7 +181,7 @@ class LogState:
         return waits_for_both(self.sync_binlog, self.flush_at_commit)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceLook:
     """A source at one moment: its logs between two readings of what it has executed."""
 
@@ -205,7 +205,7 @@ class SourceLook:
         object.__setattr__(self, "committed_after", gtid_count(self.after))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Received:
     """What a replica had when it was asked."""
 
@@ -217,7 +217,7 @@ class Received:
     """It was read between `first` and `before` of the source's look; else it is older."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alone:
     """A source when no replica answered any more: none has what it told clients of since."""
 
@@ -285,16 +285,13 @@ def _while_still(window: Sequence[SourceLook], counts: Sequence[int | None]) -> 
     """Commits that surely began, and were told, while a count of what would have saved them stood still."""
     if counts[-1] is None:
         return 0
-    still = window[counts.index(counts[-1])]
-    return 0 if still is window[-1] else _since(still, window[-1])
+    still, now = window[counts.index(counts[-1])], window[-1]
+    if still is now:
+        return 0
+    return now.committed_before - now.log.running - still.committed_after - still.log.running
 
 
-def _since(look: SourceLook, now: SourceLook) -> int:
-    """Commits that surely began after a look and were surely told by now."""
-    return now.committed_before - now.log.running - look.committed_after - look.log.running
-
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Likely:
     """The likeliest number, and how old the oldest of them is."""
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import dataclass, frozen
 from replexplorer.core.server.counters import Binlogs, grown
 from replexplorer.core.server.gtid import subtract_gtids, transactions
 from replexplorer.core.server.protection import Protection, ProtectionState, meaning_of, word_of
@@ -30,7 +30,7 @@ from replexplorer.core.topology import Belonging, Role
 
 
 @json_keys(hide="belongs state", show="is_ready", is_ready="in_majority")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Membership:
     """One node's view of its group at one look."""
 
@@ -65,7 +65,7 @@ class Membership:
         return self.belongs is Belonging.MEMBER
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conflicts:
     """Transactions of a group that lost against one of another member that changed the same row."""
 
@@ -148,7 +148,7 @@ def member_news(node: str, before: Membership | None, now: Membership | None) ->
     return told
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThreadError:
     """The last error of a replication thread, by the server's number and in its words."""
 
@@ -165,7 +165,7 @@ class ThreadError:
     " drain_s=applier.drain_s workers=applier.workers",
     follows="source",
 )
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeView:
     """One server, as far as it is known."""
 
@@ -243,7 +243,7 @@ _FOR_SURE: Final = 2
 """Looks in a row that must see the same before it is reported: a change restarts threads for a moment."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trouble:
     """What is wrong with one replica."""
 
@@ -298,7 +298,7 @@ def _trouble(
 _BROKEN: Final = frozenset({ProtectionState.DOWN, ProtectionState.BLOCKED, ProtectionState.DEGRADED})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wholeness:
     """Whether replication is whole: every node answers, follows and has what the source has, none lags too
     much, and commits wait for what was asked, not in vain."""

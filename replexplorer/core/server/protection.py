@@ -21,7 +21,7 @@ from typing import Final
 
 from replexplorer.core.event import Severity
 from replexplorer.core.json_keys import json_keys
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.counters import Sample, ServerStatus, restarted
 
 _LEAST_BLOCKED_S: Final = 1.0
@@ -44,7 +44,7 @@ WAITING: Final = frozenset({ProtectionState.PROTECTED, ProtectionState.ARMED, Pr
 
 
 @json_keys(hide="by_majority since_s settled unprotected")
-@dataclass(frozen=True, slots=True)
+@frozen
 class Protection:
     """The protection state with the evidence for it."""
 
@@ -83,7 +83,7 @@ class Protection:
     asked for; None if not counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """All that the state is judged by, of one moment; None is unknown."""
 
@@ -223,7 +223,7 @@ _SOUND: Final = frozenset({ProtectionState.PROTECTED, ProtectionState.OFF})
 """What ends an outage; armed is on its way."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """The primary at one moment."""
 
@@ -234,7 +234,7 @@ class Look:
     """The source's switch is on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutageSpan:
     """A stretch of an outage in one state."""
 
@@ -247,7 +247,7 @@ class OutageSpan:
     """Of its state: it begins when the oldest waiting commit did, before anybody saw it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StateChange:
     """One state gave way to another."""
 
@@ -264,7 +264,7 @@ class StateChange:
     """Commits in that outage."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """What one look brought."""
 
@@ -290,7 +290,8 @@ class States:
         """When it began."""
         self.unprotected = 0
         """Commits since the first look."""
-        self._is_outage = False
+        self.in_outage = False
+        """The state in force is an outage."""
         self._outage_s: float | None = None
         self._outage_unprotected = 0
         self._held: tuple[ProtectionState, float] | None = None
@@ -301,11 +302,6 @@ class States:
     def settled(self) -> bool:
         """The state of the last look is the one in force."""
         return self._held is None
-
-    @property
-    def in_outage(self) -> bool:
-        """The state in force is an outage."""
-        return self._is_outage
 
     def see(self, look: Look, *, changing: bool = False) -> Seen:
         """Take a look; `changing`: a change is under way."""
@@ -322,17 +318,17 @@ class States:
         state = look.protection.state
         if last is None:
             self._begin(state, turned_s, look)
-            return Seen((self._stretch(turned_s, look.at_s, 0, is_first=True),) if self._is_outage else ())
-        if state is self.state and is_outage(look.protection) == self._is_outage:
+            return Seen((self._stretch(turned_s, look.at_s, 0, is_first=True),) if self.in_outage else ())
+        if state is self.state and is_outage(look.protection) == self.in_outage:
             return Seen(self._stay(last, look, unprotected))
         return self._turn(last, look, turned_s, unprotected)
 
     def _must_wait(self, look: Look, turned_s: float, *, changing: bool) -> bool:
         """Whether this look's outage is not to be taken for one yet."""
         state = look.protection.state
-        if self._is_outage and (state is not ProtectionState.OFF or self.state is ProtectionState.DOWN):
+        if self.in_outage and (state is not ProtectionState.OFF or self.state is ProtectionState.DOWN):
             return False
-        if not is_outage(look.protection) or (state is self.state and self._is_outage):
+        if not is_outage(look.protection) or (state is self.state and self.in_outage):
             return False
         if self._held is None or self._held[0] is not state:
             self._held = state, turned_s
@@ -344,8 +340,8 @@ class States:
         state = look.protection.state
         if self._held is not None and self._held[0] is state:
             return self._held[1]
-        low_s = self.since_s if last is not None and not self._is_outage else None
-        if last is not None and self._is_outage:
+        low_s = self.since_s if last is not None and not self.in_outage else None
+        if last is not None and self.in_outage:
             low_s = last.at_s
         began_s = look.at_s
         if state is ProtectionState.BLOCKED:
@@ -356,7 +352,7 @@ class States:
 
     def _turn(self, last: Look, look: Look, turned_s: float, unprotected: int) -> Seen:
         """Another state is in force."""
-        before, was_outage, since_s = self.state, self._is_outage, self.since_s
+        before, was_outage, since_s = self.state, self.in_outage, self.since_s
         outage_s, counted = self._outage_s, self._outage_unprotected
         is_now = is_outage(look.protection)
         stretches = []
@@ -381,15 +377,15 @@ class States:
 
     def _begin(self, state: ProtectionState, since_s: float, look: Look) -> None:
         self.state, self.since_s = state, since_s
-        self._is_outage = is_outage(look.protection)
-        if self._is_outage and self._outage_s is None:
+        self.in_outage = is_outage(look.protection)
+        if self.in_outage and self._outage_s is None:
             self._outage_s, self._outage_unprotected = since_s, 0
-        elif not self._is_outage and state in _SOUND:
+        elif not self.in_outage and state in _SOUND:
             self._outage_s = None
 
     def _stay(self, last: Look, look: Look, unprotected: int) -> tuple[OutageSpan, ...]:
         """The state in force goes on."""
-        return (self._stretch(last.at_s, look.at_s, unprotected),) if self._is_outage else ()
+        return (self._stretch(last.at_s, look.at_s, unprotected),) if self.in_outage else ()
 
     def _stretch(self, from_s: float, to_s: float, unprotected: int, *, is_first: bool = False) -> OutageSpan:
         self._outage_unprotected += unprotected

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.server.counters import CommitGrowth, Rates, Sent, Source, sent_between
 from replexplorer.core.server.gtid import gtid_count
 
@@ -21,7 +21,7 @@ _LATE_MS: Final = 1000.0
 """Less is what is under way: it comes and goes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CrossCheck:
     """Two ways to count one thing."""
 
@@ -32,7 +32,7 @@ class CrossCheck:
     """Both figures, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workers:
     """Threads of a replica that apply transactions."""
 
@@ -41,7 +41,7 @@ class Workers:
     of: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplicaTruth:
     """How far one replica is behind, how fast it follows, and what is sent to it."""
 
@@ -73,7 +73,7 @@ class ReplicaTruth:
         return ", ".join(told)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lag:
     """How far the replica that fell back farthest was behind while something was measured, in seconds."""
 
@@ -131,7 +131,7 @@ class LagSeen:
         return Lag(self._max_s[worst], (last.lag_ms or 0.0) / 1000, trend, worst, applied_tps)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerTruth:
     """The servers over the last seconds; None where it is unknown."""
 
@@ -245,7 +245,7 @@ def _at_work(interval: Interval, clients: int) -> bool:
 # -- replicas
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Behind:
     """What a replica lacks, with ages by the source's clock as it stands in the transactions, in us."""
 
@@ -263,7 +263,7 @@ class Behind:
     """Transactions carry no time: that age is the newest heartbeat's, and none is written without a load."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApplierSample:
     """What a replica says of its applier, and the source of what it sends to it, at one moment."""
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from operator import sub
 from typing import Final, Literal, NamedTuple
 
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, printed, replace
 from replexplorer.core.text import number, table
 
 MOST_STATEMENTS: Final = 10
@@ -98,7 +98,7 @@ class SessionNow(NamedTuple):
         return next(said, Wait.NOTHING)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WaitGroup:
     """Sessions that wait for the same in the same state."""
 
@@ -132,7 +132,7 @@ _UNKNOWN: Final = SessionNow(0, "", "", None, None)
 """What is known of a session that is not among those looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LockWait:
     """A session that waits for a lock; the server has a row of it for each session that it waits for."""
 
@@ -199,7 +199,7 @@ Digest = tuple[str, str, str]
 """Database, hash and text, each empty where the server has none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatementRate:
     """A statement digest between two looks."""
 
@@ -228,7 +228,7 @@ def statement_rates(
     return tuple(sorted(rates, key=lambda each: -each.per_s * each.mean_ms)[:MOST_STATEMENTS])
 
 
-@dataclass(kw_only=True, slots=True)
+@printed
 class ServerWaits:
     """What the sessions of a server wait for."""
 

@@ -19,7 +19,7 @@ from itertools import accumulate
 from math import ceil, inf
 from typing import Final, Self
 
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 
 _HALF_BITS: Final = 6
 _LINEAR: Final = 1 << (_HALF_BITS + 1)
@@ -46,7 +46,7 @@ def _known(*values: int | None) -> list[int]:
     return [value for value in values if value is not None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Latency:
     """A latency distribution in milliseconds, from one merged histogram; None where no commit was counted."""
 

@@ -31,11 +31,11 @@ from itertools import accumulate, pairwise
 from math import ceil, exp, log, sqrt
 from typing import Final, Self
 
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import dataclass, field, frozen, replace
 from replexplorer.core.stats.histogram import Histogram, Ranks
 
 _NORMAL: Final = 1.959964
-_QUANTILES: Final[tuple[tuple[float, float], ...]] = (
+_QUANTILES: Final = (
     (1, 12.7062), (2, 4.30265), (3, 3.18245), (4, 2.77645), (5, 2.57058), (6, 2.44691), (7, 2.36462),
     (8, 2.30600), (9, 2.26216), (10, 2.22814), (11, 2.20099), (12, 2.17881), (13, 2.16037), (14, 2.14479),
     (15, 2.13145), (16, 2.11991), (17, 2.10982), (18, 2.10092), (19, 2.09302), (20, 2.08596), (22, 2.07387),
@@ -76,7 +76,7 @@ _SERIES_ROUNDING: Final = 1e-9
 """Relative deviations below it are arithmetic: their correlation says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spread:
     """The scatter of a mean."""
 
@@ -114,7 +114,7 @@ class Spread:
         return Lack(self.length_s * (_LEAST_WORTH / self.worth - 1), is_noise=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lack:
     """Why a mean has no interval yet."""
 
@@ -173,7 +173,7 @@ _TIMER_S: Final = 0.01
 """A second is over when so much of it is missing: intervals end by a timer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stretch:
     """This many seconds of load."""
 
@@ -254,7 +254,7 @@ _LEAST_BEYOND: Final = 10
 """Independent commits above a percentile without which it is not compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """A figure with its 95 % confidence interval at this moment."""
 
@@ -281,7 +281,7 @@ class _Scattered:
         return self.spread.length_s
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeanTps(_Scattered):
     """Commits per second over all of an epoch."""
 
@@ -298,7 +298,7 @@ class MeanTps(_Scattered):
         return bounds_of(self.value, self.spread.variance, errors, self.length_s)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Percentile(_Scattered):
     """A percentile of all commits of an epoch, in ms."""
 
@@ -351,7 +351,7 @@ class Percentile(_Scattered):
         return low, high
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extremes:
     """The range of a figure over an epoch's stretches, without the farthest one in twenty at either end: one
     stalled second in a minute must not hide that a load became sixteen times as slow."""
@@ -371,7 +371,7 @@ class Extremes:
 _NOTHING: Final = Lack(LEAST_BATCHES * LEAST_BATCH_S, is_noise=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spreads:
     """The scatter of an epoch's figures, or what is lacking for it."""
 

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from math import exp, floor, hypot, log, log10, pi, sqrt
 from typing import Final
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.stats.measured import (
     FARTHEST,
     LEAST_BATCH_S,
@@ -79,7 +79,7 @@ _MARGIN: Final = 4.0
 """The range of n batches is widened by the factor 1 + this / (n - 1): 3 for three, 1.44 for ten."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ComparedSide:
     """One side of a comparison: a figure that is never negative."""
 
@@ -90,7 +90,7 @@ class ComparedSide:
     """None: not one batch is full."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ratio:
     """After divided by before, with an interval that holds at every moment of the epoch at once."""
 

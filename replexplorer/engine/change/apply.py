@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from replexplorer.core.change.planner import (
     DiskStep,
@@ -36,14 +36,12 @@ from replexplorer.core.server.disk import asked_of_disk, disk_values
 from replexplorer.core.wire import DiskState, Flap, LinkState, Shape
 from replexplorer.engine.change.joining import is_cut
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.observe.samples import link_states, watch_link
+from replexplorer.engine.observe.state import OwnDoing
 from replexplorer.engine.outcome import Changed, RolledBack
 from replexplorer.engine.tasks import Patience, to_the_end
 from replexplorer.ports import ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.load import LoadDriver
-    from replexplorer.engine.observe.state import OwnDoing
 
 _SET_DEADLINE_S = 10.0
 _CHECK_DEADLINE_S = 5.0
@@ -343,7 +341,9 @@ class LinkChange:
         heals = step.heals and wait and cut and carries_events
         before = await _stream(replica) if heals else None
         want = wanted(step.settings, towards, back)
-        shapes = _by_side(towards, back, want.to_replica, want.to_primary)
+        shapes = want.to_replica, want.to_primary
+        if directions(towards, back)[0] is not towards:  # the primary's agent carries out the other one
+            shapes = shapes[::-1]
         try:
             states = await _shape(primary, replica, *shapes)
             await primary.agent.link(replica.name, anew=True)
@@ -442,13 +442,6 @@ async def _stream(replica: Member) -> tuple[object, ...] | None:
         return await ask(replica.control, replica.dialect.received, deadline_s=2.0)
     except ReplexplorerError:
         return None
-
-
-def _by_side(
-    towards: LinkState, back: LinkState, to_replica: Shape, to_primary: Shape
-) -> tuple[Shape, Shape]:
-    """The shapes by the agent that carries them out: the primary's, the replica's."""
-    return (to_replica, to_primary) if directions(towards, back)[0] is towards else (to_primary, to_replica)
 
 
 async def _set_flap(end: Member, peer: Member, flap: Flap | None) -> None:

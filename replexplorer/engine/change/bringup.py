@@ -16,7 +16,7 @@ from replexplorer.core.errors import (
     TakenAway,
 )
 from replexplorer.core.machine import MORE_AIO
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.role_change import hole_words
 from replexplorer.core.server.comeback import lacked_aio, why_it_ended
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
@@ -24,7 +24,7 @@ from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.change.joining import form_group, go_on_without_the_ended, is_cut
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.samples import hole_of, probe, sample_node, standing_of, watch_links
-from replexplorer.engine.tasks import all_of, to_the_end
+from replexplorer.engine.tasks import all_of, end_all, to_the_end
 from replexplorer.ports import Ability, NodeAddress, Reporter, UpOptions, ask
 
 _LOOK_EVERY_S: Final = 0.05
@@ -39,7 +39,7 @@ _REPLAYED_AT_MOST: Final = 5_000
 table takes 6 s."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raised:
     """What bringing a stack up did."""
 
@@ -208,9 +208,7 @@ async def _while_there(fleet: Fleet, nodes: Collection[str], *works: Coroutine[A
         await asyncio.wait({guard, work}, return_when=asyncio.FIRST_COMPLETED)
         (work if work.done() else guard).result()
     finally:
-        for task in (guard, work):
-            task.cancel()
-        await asyncio.gather(guard, work, return_exceptions=True)
+        await end_all(guard, work)
 
 
 async def _until_gone(fleet: Fleet, nodes: Collection[str]) -> None:

@@ -14,20 +14,18 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, same_value
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.wire import EXPERIMENT, TURN, Experiment, Lease
 from replexplorer.engine.fleet import Fleet
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.requested import Requested, SharedMark
 from replexplorer.engine.tasks import to_the_end
-
-if TYPE_CHECKING:
-    from replexplorer.engine.observe.state import StackState
 
 _TURN_SOON_S: Final = 0.5
 """Past it, it is said whom one waits for."""
@@ -35,7 +33,7 @@ _TURN_WITHIN_S: Final = 20.0
 """A change of another app may wait for a replica to register, or for a stream to heal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Actor:
     """Who acts on a stack."""
 

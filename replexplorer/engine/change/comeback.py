@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import Had
@@ -15,12 +15,10 @@ from replexplorer.core.server.comeback import Comeback, compare, loses_rows
 from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.gtid import subtract_gtids, unite_gtids
 from replexplorer.engine.fleet import Member
-from replexplorer.engine.observe.samples import errant_gtids, probe
+from replexplorer.engine.observe.samples import asked, errant_gtids, probe
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.tasks import Patience
 from replexplorer.ports import ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.observe.state import StackState
 
 _WITHIN_S: Final = 2.0
 _DRAINED_WITHIN_S: Final = 10.0
@@ -56,15 +54,9 @@ async def seen_last(member: Member, ending: Awaitable[None]) -> str | None:
 
 async def _sets(state: StackState, nodes: Collection[str]) -> dict[str, str]:
     """What these nodes have executed or received, of those that answer."""
-    found = await asyncio.gather(*(_set(state.fleet.member(name)) for name in nodes))
+    members = [state.fleet.member(name) for name in nodes]
+    found = await asyncio.gather(*(asked(each, lambda dialect: dialect.received_gtids) for each in members))
     return {name: gtids for name, gtids in zip(nodes, found, strict=True) if gtids is not None}
-
-
-async def _set(member: Member) -> str | None:
-    try:
-        return await ask(member.poll, member.dialect.received_gtids, deadline_s=_WITHIN_S)
-    except ReplexplorerError:
-        return None
 
 
 @dataclass(eq=False)

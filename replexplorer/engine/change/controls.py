@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
-    SOURCE,
+    SEMI_SYNC,
     Assignment,
     Backing,
     Desired,
@@ -32,15 +31,11 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import is_pair
 from replexplorer.engine.change.apply import Applied, Applier, LinkChange
 from replexplorer.engine.change.change_lock import ChangeLock, DriftDetector
+from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.outcome import Changed, Preview, RolledBack, SetResult
 from replexplorer.engine.record import EventLog
 from replexplorer.engine.requested import Requested
-
-if TYPE_CHECKING:
-    from replexplorer.engine.load import LoadDriver
-    from replexplorer.engine.observe.state import StackState
-
-SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 
 
 @dataclass(eq=False)
@@ -168,7 +163,7 @@ class Controls:
             )
 
     async def turn(
-        self, desired: Desired, prefix: str = "", *, anyway: bool = False, is_part: bool = False
+        self, desired: Desired, prefix: str = "", *, anyway: bool, is_part: bool = False
     ) -> SetResult:
         """As `set`, with an epoch and a mark of its own, which begin with `prefix`; none where nothing is to
         be turned, nor where it `is_part` of a change that has them."""

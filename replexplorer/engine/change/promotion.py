@@ -11,13 +11,21 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.change.planner import kick_deadline_s
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, Backing, Desired, KnobName, Value, same_value
+from replexplorer.core.knobs.names import (
+    SEMI_SYNC_REPLICAS,
+    SOURCE,
+    Backing,
+    Desired,
+    KnobName,
+    Value,
+    same_value,
+)
 from replexplorer.core.role_change import (
     BestCandidate,
     Candidate,
@@ -35,12 +43,10 @@ from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.role_run import ENDS_WITHIN_S, RoleRun, Statements
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.samples import hole_of
+from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.requested import Requested
-from replexplorer.engine.tasks import Patience, to_the_end
+from replexplorer.engine.tasks import Patience, end_all, to_the_end
 from replexplorer.ports import Ability, ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.observe.state import StackState
 
 _WAIT_EACH_S: Final = 4.0
 _ARRIVES_EVERY_S: Final = 0.05
@@ -235,7 +241,7 @@ def _of_the_source(run: RoleRun) -> Iterator[tuple[KnobName, Value]]:
             continue
         if key == keys.SEMI_SYNC and value == "on":
             follow = [*filter(state.reachable, run.followers(source, but=to))]
-            required = int(state.requested_value(KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)))
+            required = int(state.requested_value(SEMI_SYNC_REPLICAS))
             if len(follow) + state.reachable(source) < required:
                 continue
         yield name, value
@@ -322,7 +328,7 @@ Consent = Callable[[str, str], Awaitable[bool]]
 """Whether a node may lose these transactions: called with its name and their GTID set."""
 
 
-async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool = False) -> str:
+async def come_back(run: RoleRun, consent: Consent | None, *, anyway: bool) -> str:
     """Let a node follow the source, or be a member of its group; answers the transactions that it lost for
     it. It gets the source's data in place of its own where it has any such, where it has lost the end of its
     own log, or differs for another reason that is kept, where it lacks what no binlog of the source has any
@@ -399,8 +405,7 @@ async def copy(run: RoleRun, member: Member, source: Member) -> Member:
                         raise
                 sql.append(question.statement)
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await end_all(watching)
         await _until_ended(run, member.name)
     async with run.step("start on the copy", member.name):
         member = await run.start(member.name)

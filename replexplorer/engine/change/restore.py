@@ -7,22 +7,20 @@ after a question, or not at all.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
-from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
+from replexplorer.core.knobs.names import SEMI_SYNC, Desired, KnobName, Value, format_value
 from replexplorer.core.records import dataclass, field, replace
 from replexplorer.engine.change.bringup import Raised, bring_up
-from replexplorer.engine.change.controls import SEMI_SYNC, Controls, doubts, switched_off
+from replexplorer.engine.change.controls import Controls, doubts, switched_off
+from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.joining import form_group
+from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.ports import Reporter, UpOptions
-
-if TYPE_CHECKING:
-    from replexplorer.engine.change.faults import Faults
-    from replexplorer.engine.change.roles import RoleChanges
 
 _AGAIN: Final = "re-applied: "
 """How the mark of what is restored begins."""

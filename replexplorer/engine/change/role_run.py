@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -25,13 +25,11 @@ from replexplorer.core.role_change import (
 from replexplorer.core.server.comeback import loses_rows
 from replexplorer.core.server.gtid import unite_gtids
 from replexplorer.engine.change.bringup import until_it_answers
+from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
+from replexplorer.engine.load import Driving
 from replexplorer.engine.observe.samples import answers
 from replexplorer.ports import Ability, ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.change.controls import Controls
-    from replexplorer.engine.load import Driving
 
 ENDS_WITHIN_S: Final = 90.0
 """How long a statement, or a server's end, may take where nothing waits for it but the change itself: MySQL
@@ -187,10 +185,9 @@ class RoleRun:
 
     def followers(self, source: str, *, but: str = "") -> list[str]:
         """The nodes that follow this one, as last seen, `but` one."""
-        return [name for name in self.fleet.members if self._follows(name) == source and name != but]
-
-    def _follows(self, node: str) -> str | None:
-        return self.fleet.standing(node).follows
+        return [
+            name for name in self.fleet.members if self.fleet.standing(name).follows == source and name != but
+        ]
 
     async def candidates(self, source: str, *, streaming: bool = False) -> list[Candidate]:
         """The replicas with what they have; `streaming`: both threads must run, and what is executed
@@ -207,7 +204,7 @@ class RoleRun:
         except ReplexplorerError as error:
             return Candidate(name, "", f"does not report its transactions ({error.message})")
         trouble = None
-        if (follows := self._follows(name)) != source:
+        if (follows := self.fleet.standing(name).follows) != source:
             trouble = "follows no source" if follows is None else f"follows {follows}"
         elif view.sql_thread == "error":
             trouble = f"has an applier that ended with an error ({view.replication_fault})"

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
@@ -21,6 +21,7 @@ from replexplorer.core.loss.ledger import count_losses
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, choose
 from replexplorer.core.server.gtid import gtid_count, transactions
 from replexplorer.engine.change.bringup import until_replicating
+from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.promotion import (
     Consent,
     block,
@@ -35,13 +36,10 @@ from replexplorer.engine.change.promotion import (
     take_the_place,
 )
 from replexplorer.engine.change.role_run import RoleRun, Statements
+from replexplorer.engine.load import Driving
 from replexplorer.engine.observe.samples import ledger_rows, watch_links
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import Ability, ask
-
-if TYPE_CHECKING:
-    from replexplorer.engine.change.controls import Controls
-    from replexplorer.engine.load import Driving
 
 _REPLICATES_WITHIN_S: Final = 30.0
 _US_PER_S: Final = 1_000_000
@@ -64,7 +62,7 @@ class RoleChanges:
         to: str | None = None,
         *,
         since_s: float | None = None,
-        anyway: bool = False,
+        anyway: bool,
         accept_loss: bool = False,
     ) -> RoleChange:
         """Promote the replica that lacks least, or `to`, in place of a source that is gone; what other nodes
@@ -106,7 +104,7 @@ class RoleChanges:
         lost = replace(await self._lost(run.since_s), accepted=accepted)
         return replace(after, rpo=lost, rto=run.recovery)
 
-    async def switchover(self, to: str | None = None, *, anyway: bool = False) -> RoleChange:
+    async def switchover(self, to: str | None, *, anyway: bool) -> RoleChange:
         """Let the source and a replica, the nearest or `to`, change places: writes wait, none is lost.
 
         Raises UsageError where there is no such node, StackUnavailable while the source does not answer,
@@ -137,7 +135,7 @@ class RoleChanges:
         return replace(after, rpo=RecoveryPoint(0, 0.0), rto=run.recovery)
 
     async def rejoin(
-        self, node: str, *, consent: Consent | None = None, rebuild: bool = False, anyway: bool = False
+        self, node: str, *, consent: Consent | None = None, rebuild: bool = False, anyway: bool
     ) -> RoleChange:
         """Let a node follow the source again; one that has transactions which the source lacks loses them
         with all its data, where `consent` says so, and gets a copy of the source's. With `rebuild` it gets

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.link import kept_all
@@ -16,15 +15,13 @@ from replexplorer.core.preset import DataChange, SavedData
 from replexplorer.core.records import dataclass, replace
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.node_view import wholeness
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.faults import Faults
+from replexplorer.engine.change.restore import Restorer
 from replexplorer.engine.load import is_low
 from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.requested import Requested
 from replexplorer.ports import Reporter, Snapshots
-
-if TYPE_CHECKING:
-    from replexplorer.engine.change.controls import Controls
-    from replexplorer.engine.change.faults import Faults
-    from replexplorer.engine.change.restore import Restorer
 
 
 @dataclass(eq=False)

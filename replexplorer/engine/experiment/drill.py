@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
@@ -42,10 +42,8 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import RestoreGuard
 from replexplorer.engine.experiment.run import Conductor, StagesUnderWay, carry_out
-from replexplorer.engine.tasks import to_the_end
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import StackApi
+from replexplorer.engine.experiment.stack_api import StackApi
+from replexplorer.engine.tasks import end_all, to_the_end
 
 _LOOK_EVERY_S: Final = 0.25
 _POLL_S: Final = 0.1
@@ -224,10 +222,7 @@ class _DrillUnderWay:
             if looking.done():
                 looking.result()
         finally:
-            tasks = (looking, self._measuring)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_all(looking, self._measuring)
             self._measuring = None
 
     async def _look_on(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from replexplorer.core.dialect.dialect import Capabilities
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -49,9 +49,7 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.phase import PhaseRun
 from replexplorer.engine.experiment.restore_guard import RestoreGuard
 from replexplorer.engine.experiment.run import Conductor, StagesUnderWay, carry_out
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import StackApi
+from replexplorer.engine.experiment.stack_api import StackApi
 
 
 def fitting(lab: Lab, server: Capabilities) -> Lab:

@@ -22,7 +22,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.topology import Role
 from replexplorer.engine.experiment.lab_tables import WITHIN_S, archive, do, missing_key
 from replexplorer.engine.experiment.phase import Act
-from replexplorer.engine.tasks import all_of
+from replexplorer.engine.tasks import all_of, end_all
 from replexplorer.ports import Sql
 
 _WARMUP_S: Final = 1.5
@@ -133,9 +133,7 @@ async def _try(act: Act, writer: Sql, reader: Sql, number: int) -> Try:
                 return found
             await clock.sleep(_SHOWN_EVERY_S)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all(*tasks)
 
 
 CLIENTS: Final = 32
@@ -160,7 +158,12 @@ async def contend(act: Act) -> PhaseResult:
     clients = [stack.sql(nodes[number % len(nodes)]) for number in range(CLIENTS)]
     service, retried = Histogram(), Counter[int]()
     try:
-        await _fill(source)
+        await do(
+            source,
+            f"DROP TABLE IF EXISTS {_CONTENDED}",
+            f"CREATE TABLE {_CONTENDED} (id INT PRIMARY KEY, number INT NOT NULL) ENGINE=InnoDB",
+            f"INSERT INTO {_CONTENDED} VALUES {', '.join(f'({row}, 0)' for row in range(HOT_ROWS))}",
+        )
         if not await stack.caught_up(_COPIED_WITHIN_S):
             raise StackUnavailable(
                 "a node does not apply what another one commits", "see `replexplorer status`"
@@ -198,16 +201,6 @@ async def contend(act: Act) -> PhaseResult:
         duration_s=seconds,
         clients=CLIENTS,
         retried=retried.total(),
-    )
-
-
-async def _fill(sql: Sql) -> None:
-    """The table with its rows."""
-    await do(
-        sql,
-        f"DROP TABLE IF EXISTS {_CONTENDED}",
-        f"CREATE TABLE {_CONTENDED} (id INT PRIMARY KEY, number INT NOT NULL) ENGINE=InnoDB",
-        f"INSERT INTO {_CONTENDED} VALUES {', '.join(f'({row}, 0)' for row in range(HOT_ROWS))}",
     )
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.dialect.schema import added_key
 from replexplorer.core.errors import StackUnavailable
@@ -22,10 +22,9 @@ from replexplorer.core.load.interval import Measurement
 from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.experiment.phase import Act
+from replexplorer.engine.experiment.stack_api import StackApi
+from replexplorer.engine.tasks import end_all
 from replexplorer.ports import Reporter, Sql, ask, execute
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import StackApi
 
 
 @dataclass(slots=True)
@@ -67,9 +66,7 @@ async def foreground(stack: StackApi) -> AsyncIterator[ForegroundFigures]:
             if task.done():
                 task.result()
     finally:
-        for task in watching:
-            task.cancel()
-        await asyncio.gather(*watching, return_exceptions=True)
+        await end_all(*watching)
 
 
 async def _watch_lag(stack: StackApi, felt: ForegroundFigures) -> None:

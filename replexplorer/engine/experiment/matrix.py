@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.experiment.drill import DEFAULT_CLIENTS, Drill
@@ -34,9 +33,7 @@ from replexplorer.core.records import dataclass, field, replace
 from replexplorer.engine.experiment.drill import DrillRun
 from replexplorer.engine.experiment.lab import LabRun
 from replexplorer.engine.experiment.run import Conductor, RunJournal, StagesUnderWay
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import Procedure, StackApi
+from replexplorer.engine.experiment.stack_api import Procedure, StackApi
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.experiment.lab import GAVE_WAY, REFUSED, RETRIED, Figures, Phase, PhaseResult, Rtt
@@ -17,10 +17,8 @@ from replexplorer.core.records import dataclass, field, replace
 from replexplorer.core.server.node_view import Conflicts, conflicts_of
 from replexplorer.core.server.protection import WAITING, ProtectionState
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard
+from replexplorer.engine.experiment.stack_api import Findings, StackApi
 from replexplorer.ports import Reporter
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import Findings, StackApi
 
 
 @dataclass(slots=True)
@@ -79,8 +77,6 @@ class Act:
 
 
 _STATE_WITHIN_S: Final = 5.0
-_APPLIED_WITHIN_S: Final = 180.0
-"""A replica applies about as fast as a load commits, and more slowly what one client has committed alone."""
 _WARMUP_S: Final = 1.5
 _WARMUP_LATENCIES: Final = 4
 _RTT_LOOKS: Final = 8
@@ -155,7 +151,7 @@ class PhaseRun(Act):
 
     async def _until_applied(self) -> tuple[str, ...]:
         """Wait; answers who has not applied all in time."""
-        return await self.guard.until_applied(within_s=_APPLIED_WITHIN_S, tell=self.tell)
+        return await self.guard.until_applied(self.tell)
 
     async def _turn(self, settings: Iterable[str]) -> None:
         """Set knobs as they are typed."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
@@ -26,15 +26,15 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import in_order
 from replexplorer.core.wire import Lease
+from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.tasks import to_the_end
 from replexplorer.ports import LoadSettings, Reporter
 
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import StackApi
-
 CLIENTS: Final = KnobName(keys.CLIENTS, "load")
 _LOOK_EVERY_S: Final = 0.1
+_APPLIED_WITHIN_S: Final = 180.0
+"""A replica applies about as fast as a load commits, and more slowly what one client has committed alone."""
 _NEARER_WITHIN_S: Final = 2.0
 
 
@@ -228,9 +228,7 @@ class RestoreGuard:
             await clock.sleep(_LOOK_EVERY_S)
             seen = await self.stack.look()
 
-    async def until_applied(
-        self, *, within_s: float, tell: Callable[[str], None] = lambda _: None
-    ) -> tuple[str, ...]:
+    async def until_applied(self, tell: Callable[[str], None]) -> tuple[str, ...]:
         """Look until each replica that receives has applied all that the source has, or the time is over;
         answers those that have not. One whose transactions are unknown is not waited for; `tell` hears how
         far the others are."""
@@ -239,10 +237,10 @@ class RestoreGuard:
         first: Mapping[str, int] = {}
         while behind := _behind(seen := await self.stack.look(with_gtids=True)):
             passed_s = clock.monotonic() - began_s
-            if passed_s >= within_s:
+            if passed_s >= _APPLIED_WITHIN_S:
                 break
             first = first or behind
-            tell(_waiting_words(first, behind, passed_s, within_s, seen.driver))
+            tell(_waiting_words(first, behind, passed_s, seen.driver))
             await clock.sleep(_LOOK_EVERY_S)
         return tuple(behind)
 
@@ -396,7 +394,7 @@ class RestoreGuard:
         """A load that ran before does again what it did."""
         if self.load is not None:
             if self.stack.load.settings is None:  # it was ended, to compare the rows
-                await self.stack.load.drive(clients=0)
+                await self.stack.load.drive()
             await self.stack.load.follow(table_size=self.load.table_size)
 
 
@@ -419,7 +417,7 @@ def _to_apply(node: NodeView, has: str | None) -> int:
 
 
 def _waiting_words(
-    first: Mapping[str, int], left: Mapping[str, int], passed_s: float, within_s: float, driver: Lease | None
+    first: Mapping[str, int], left: Mapping[str, int], passed_s: float, driver: Lease | None
 ) -> str:
     """`waiting for db2 to apply 1,204 transactions, about 12 s, for 150 s at most`; of one that does not come
     nearer what keeps it busy."""
@@ -430,7 +428,7 @@ def _waiting_words(
         what += f", about {count * passed_s / done:.0f} s"
     elif passed_s >= _NEARER_WITHIN_S:
         what += ", it is not catching up" + ("" if driver is None else f": {driver} drives a load too")
-    return f"{what}, for {max(0.0, within_s - passed_s):.0f} s at most"
+    return f"{what}, for {max(0.0, _APPLIED_WITHIN_S - passed_s):.0f} s at most"
 
 
 async def finish_killed(stack: StackApi) -> tuple[str, ...]:
@@ -487,7 +485,7 @@ async def restore_guard(
         check(seen)
         guard = RestoreGuard(stack, kind, name, stack.load.settings, len(seen.replicas), seen.source, report)
         try:
-            await stack.load.drive(clients=0)  # without clients it waits for nothing, whatever the state
+            await stack.load.drive()  # without clients it waits for nothing, whatever the state
         except BaseException:
             if guard.load is not None:
                 with suppress(ReplexplorerError):

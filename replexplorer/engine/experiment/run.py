@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -21,10 +21,8 @@ from replexplorer.core.experiment.experiment import (
 from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.records import dataclass, field
 from replexplorer.engine.experiment.restore_guard import RestoreGuard, restore_guard
+from replexplorer.engine.experiment.stack_api import StackApi
 from replexplorer.ports import Journal
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import StackApi
 
 T = TypeVar("T")
 
@@ -40,9 +38,9 @@ class Conductor:
         """Why somebody ended it; the cancel that follows ends it as aborted, with what it has."""
         self._go = asyncio.Event()
 
-    def abort(self, why: str) -> None:
-        """Say why, before the experiment's task is cancelled: it then answers with what it has."""
-        self.aborted = why
+    def abort(self) -> None:
+        """Before the experiment's task is cancelled: it then answers with what it has."""
+        self.aborted = "ended by hand"
 
     def toggle(self) -> bool:
         """Pause before the next stage, or go on; whether it is paused now."""

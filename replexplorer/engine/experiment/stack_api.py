@@ -22,7 +22,7 @@ from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import Rows, RunLog
 from replexplorer.core.loss.ledger import LossLedger, count_losses
 from replexplorer.core.machine import busy_percent
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import dataclass, frozen, replace
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import CommitCost, CostSample, commit_cost
@@ -68,7 +68,7 @@ T = TypeVar("T")
 _Found = TypeVar("_Found", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Findings:
     """What a load did while it was measured."""
 
@@ -90,13 +90,13 @@ _REPLICAS_EVERY_S: Final = 1.0
 """A look at how far behind they are, while something is measured."""
 
 
+@dataclass(eq=False)
 class MeasuredLoad:
     """Our load as an experiment drives and measures it."""
 
-    def __init__(self, state: StackState, load: LoadDriver, driving: Driving) -> None:
-        self.state = state
-        self._load = load
-        self._driving = driving
+    state: StackState
+    _load: LoadDriver
+    _driving: Driving
 
     @property
     def settings(self) -> LoadSettings | None:
@@ -108,10 +108,10 @@ class MeasuredLoad:
         """Our load does, or begins."""
         return self._driving.runs
 
-    async def drive(self, *, clients: int) -> None:
-        """Run the load as requested, with this many clients; one that runs already follows. Raises
+    async def drive(self) -> None:
+        """Run the load as requested, but without clients; one that runs already follows. Raises
         StackUnavailable naming the driver when somebody else drives."""
-        await self._driving.drive(replace(self._driving.settings(), clients=clients))
+        await self._driving.drive(replace(self._driving.settings(), clients=0))
 
     async def follow(self, *, clients: int | None = None, table_size: int | None = None) -> None:
         """Let the load go on with this many clients, or as requested, and on a table of this many rows;
@@ -526,7 +526,6 @@ class Procedure(Protocol[_Found]):
 
     async def run(self, stack: StackApi) -> _Found:
         """Run it to its end, and return everything that it took."""
-        ...
 
 
 async def _queued(sql: Sql, dialect: Dialect) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
@@ -16,7 +16,7 @@ from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.experiment.sweep import Cell, Sweep, settling_s
 from replexplorer.core.experiment.sweep_result import ATTEMPTS, Swept, SweptRun
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.knobs.names import SEMI_SYNC, KnobName, Value
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.load.interval import Measurement
 from replexplorer.core.load.pacing import OPEN
@@ -25,12 +25,9 @@ from replexplorer.core.model.operating_point import is_known
 from replexplorer.core.records import dataclass
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.measured import LEAST_BATCH_LATENCIES, spread_of
-from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.restore_guard import CLIENTS, RestoreGuard, restore_guard
 from replexplorer.engine.experiment.run import Conductor, RunJournal, StagesUnderWay
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.stack_api import StackApi
+from replexplorer.engine.experiment.stack_api import StackApi
 
 _STATE_WITHIN_S: Final = 5.0
 _LOOKED_S: Final = 2.0
@@ -90,19 +87,20 @@ class SweepRun:
         self, guard: RestoreGuard, journal: RunJournal[SweptRun], result: Swept, stages: StagesUnderWay
     ) -> None:
         """Every cell once in each pass; what failed once more at the pass's end."""
-        stack, grid = guard.stack, self.sweep.grid
+        stack, grid, seen = guard.stack, self.sweep.grid, guard.stack.seen
         seed = int(stack.clock.wall() * 1000) % 2**32 if self.sweep.seed is None else self.sweep.seed
         head: dict[str, Any] = {
             "sweep": grid.text,
             "seed": seed,
-            "server": stack.seen.server,
-            "on": stack.seen.source_uuid,
+            "server": seen.server,
+            "on": next((node.server_uuid for node in seen.nodes if node.name == seen.source), None),
         }
         begun, self.runs[:] = await journal.open(head, fresh=self.fresh)
         result.seed, result.resumed = int(begun["seed"]), len(self.runs)
         stages.kept = len(self.runs)
         if self.runs:
-            done = f"{len(self._finals())} of {self.sweep.total} runs are done"
+            finals = {(run.block, run.cell) for run in self.runs if run.is_final}
+            done = f"{len(finals)} of {self.sweep.total} runs are done"
             stages.tell("", ended=f"continuing: {done} (--restart starts over)")
         kept = guard.keep(grid.names)
         await guard.look()
@@ -190,10 +188,6 @@ class SweepRun:
             lag=lag,
         )
 
-    def _finals(self) -> set[tuple[int, int]]:
-        """Pass and cell of all that need no further run."""
-        return {(run.block, run.cell) for run in self.runs if run.is_final}
-
 
 async def _short_of_cpu(stack: StackApi) -> str | None:
     """In words, where the source's machine is; None where it is not, or no agent says."""
@@ -228,7 +222,7 @@ def _wanted_state(seen: Snapshot) -> ProtectionState | None:
         return None
     if seen.system.is_group:
         return ProtectionState.PROTECTED
-    asked = seen.requested(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+    asked = seen.requested(SEMI_SYNC) == "on"
     return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, Group, KnobName, Place, Value
-from replexplorer.core.link import NO_PARTITION, LinkView
+from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.load.interval import LoadView
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import Ceiling, acknowledging_rtt_ms, bound, local_cost_ms
@@ -95,7 +95,7 @@ class Predictor:
         setting = operating_point_of(
             self._values(), fleet.replica_names, rtts_ms=self._rtts_ms(), system=fleet.system
         )
-        disk = self.state.source_disk
+        disk = self.state.disks.get(fleet.source_name)
         return replace(setting, fsync_ms=disk.measured_ms if disk else None)
 
     def applier(self, replica: str) -> OperatingPoint:
@@ -118,7 +118,11 @@ class Predictor:
     def _can_tell(self, setting: OperatingPoint, protection: Protection) -> bool:
         """Whether the primary commits, enough links that are waited for are whole and measured, and clients
         do not wait for each other's row locks, which the model does not know."""
-        whole = [link for link in self.state.links.values() if _is_whole(link)]
+        whole = [
+            link
+            for link in self.state.links.values()
+            if link.rtt_measured_ms is not None and link.partition in (None, NO_PARTITION)
+        ]
         rows = int(self.state.effective_value(_KEY_SPREAD) or self.state.requested_value(_KEY_SPREAD))
         if protection.state is ProtectionState.DOWN or 0 < rows < _ROWS_A_CLIENT * setting.clients:
             return False
@@ -146,7 +150,3 @@ class Predictor:
 def _waiting(setting: OperatingPoint, protection: Protection) -> OperatingPoint:
     """The setting as commits wait now: fallen back, or not switched yet, they do not."""
     return setting if protection.state in WAITING else replace(setting, semi_sync=False)
-
-
-def _is_whole(link: LinkView) -> bool:
-    return link.rtt_measured_ms is not None and link.partition in (None, NO_PARTITION)

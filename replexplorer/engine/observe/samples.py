@@ -22,7 +22,7 @@ from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, LinkView, contradiction, installed
 from replexplorer.core.loss.client_log import Rows
 from replexplorer.core.machine import Machine
-from replexplorer.core.records import dataclass, field, replace
+from replexplorer.core.records import field, frozen, replace
 from replexplorer.core.server.counters import CommitSample, CostSample, CpuUsed, Sample, Sent, ServerStatus
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.gtid import hole, subtract_gtids
@@ -40,7 +40,7 @@ _LOGIN_WITHIN_S: Final = 5.0
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeSample:
     """One server at one moment."""
 
@@ -268,11 +268,6 @@ _COMES_WITHIN_S: Final = 3.0
 """The counter may be seen before its line has come through the log."""
 
 
-def timeouts_in(lines: Iterable[tuple[float, str]]) -> int:
-    """Timeouts among the lines of a server's log, each with its moment."""
-    return sum(_TIMED_OUT in line for _, line in lines)
-
-
 class TimeoutLook:
     """Reads the log of a server when its counter has moved, and for a moment after it."""
 
@@ -301,7 +296,7 @@ class TimeoutLook:
         if not self._fleet.can(Ability.STOP_SERVERS):
             return None  # of these servers nobody here has the log
         with contextlib.suppress(ReplexplorerError):
-            return timeouts_in(await self._fleet.server_process(node).log())
+            return sum(_TIMED_OUT in line for _, line in await self._fleet.server_process(node).log())
         return None
 
 
@@ -331,7 +326,7 @@ async def link_states(one: Member, other: Member) -> tuple[LinkState, LinkState]
 
 
 async def sample_link(
-    link: str, one: Member, other: Member, settings: LinkSettings, *, healing: bool = False
+    link: str, one: Member, other: Member, settings: LinkSettings, *, healing: bool
 ) -> LinkView:
     """One link as both agents see it, its figures from the end that its knobs take for the primary; a dead
     agent leaves unknowns and says so."""
@@ -364,7 +359,7 @@ def both(towards: str | None, back: str | None) -> str | None:
     return towards if towards == back else f"{towards or 'unknown'}/{back or 'unknown'}"
 
 
-async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -> DiskView:
+async def sample_disk(member: Member, asked_ms: float, *, probe: bool) -> DiskView:
     """One node's disk as its agent sees it; with `probe` one that was never probed is probed."""
     try:
         state = await member.agent.disk()

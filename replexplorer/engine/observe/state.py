@@ -13,7 +13,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
-    SOURCE,
+    SEMI_SYNC,
     Backing,
     KnobName,
     KnobView,
@@ -75,7 +75,6 @@ class RunningLoad(Protocol):
 
     def effective(self) -> Mapping[str, Value]:
         """Load knobs as they are now; empty when no load of this app runs."""
-        ...
 
 
 @dataclass(slots=True)
@@ -275,11 +274,6 @@ class StackState:
         """The one before it."""
         return self.samples_before.get(self.fleet.source_name)
 
-    @property
-    def source_disk(self) -> DiskView | None:
-        """The source's disk."""
-        return self.disks.get(self.fleet.source_name)
-
     async def look_closely(self, node: str) -> NodeSample:
         """Sample one server as `look` does, and what its commits wait for or how far it is behind."""
         sample = await self.look(node)
@@ -309,7 +303,10 @@ class StackState:
         self.pairs = {
             view.replica: view
             for view in views[len(replicas) :]
-            if view.is_asked or view.is_shaped or view.replica in more or self.fleet.system.mesh
+            if view.settings != LinkSettings()
+            or view.is_shaped
+            or view.replica in more
+            or self.fleet.system.mesh
         }
 
     async def _link_of(self, link: str) -> LinkView:
@@ -340,7 +337,7 @@ class StackState:
         views = await asyncio.gather(*(self.disk_of(member, probe=probe) for member in members))
         self.disks = {view.node: view for view in views}
 
-    async def disk_of(self, member: Member, *, probe: bool = False) -> DiskView:
+    async def disk_of(self, member: Member, *, probe: bool) -> DiskView:
         """Ask the agent for one disk; with `probe` one that was never probed is."""
         placed = self.fleet.roster.placed(member.name)
         asked_ms = float(self.requested_value(KnobName(keys.FSYNC_DELAY, placed)))
@@ -367,7 +364,7 @@ class StackState:
                 [name for name, each in seen.items() if each.refuses_writes is False],
                 requested_size=len(self.fleet.members),
             )
-        requested = self.requested_value(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+        requested = self.requested_value(SEMI_SYNC) == "on"
         if sample is None or not sample.view.reachable:
             return judge(Evidence(reachable=False, requested=requested))
         values, replicas, clock = sample.values, self.fleet.replica_names, self.fleet.outside.clock

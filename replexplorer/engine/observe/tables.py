@@ -19,7 +19,7 @@ _DESCRIBED_WITHIN_S: Final = 60.0
 """Thousands of tables may have to be opened for it."""
 
 
-async def schema_findings(member: Member, databases: Sequence[str] = ()) -> tuple[SchemaFinding, ...]:
+async def schema_findings(member: Member, databases: Sequence[str]) -> tuple[SchemaFinding, ...]:
     """What is found in these databases, problems first; without any in all but the program's own and those
     that its captured workloads made. Raises UsageError for one that is not there, ServerUnreachable."""
     dialect, sql = member.dialect, member.control

@@ -13,7 +13,7 @@ from typing import Final, Self
 from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.server.anatomy import (
     Anatomy,
     CommitPath,
@@ -37,7 +37,7 @@ from replexplorer.core.server.truth import (
 from replexplorer.engine.observe.samples import NodeSample
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SamplePair:
     """Two samples of the primary and what the load did between them."""
 

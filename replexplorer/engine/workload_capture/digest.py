@@ -18,7 +18,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from replexplorer.core.dialect.schema import DigestCount, DigestKey
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.tables import Domain, Domains, FilledShape, TableName
 
 BEGIN: Final = "begin"
@@ -75,7 +75,7 @@ class NotImitated(Exception):
     """A statement that has no place in the workload; its text is the reason, one of the above."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schema:
     """The tables that can be imitated."""
 
@@ -93,7 +93,7 @@ class WrittenStatement:
     guesses: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """A digest that was read."""
 
@@ -180,17 +180,18 @@ def _uses(read: _Read, database: str) -> tuple[_TableUse, ...]:
     return tuple(found)
 
 
+@dataclass(eq=False)
 class Writer:
     """Writes the statements of one transaction; what they have in common is drawn once."""
 
-    def __init__(self, schema: Schema, renamed: Mapping[str, str], home: str) -> None:
-        """Databases get other names; tables of the home one are named without it."""
-        self.schema = schema
-        self._renamed = renamed
-        self._home = home
-        self._names = 0
-        self.deleted: dict[TableName, str] = {}
-        """The variable that holds the key of the row that was deleted last."""
+    schema: Schema
+    _renamed: Mapping[str, str]
+    """Other names of databases."""
+    _home: str
+    """Its tables are named without it."""
+    deleted: dict[TableName, str] = field(default_factory=dict)
+    """The variable that holds the key of the row that was deleted last."""
+    _names: int = 0
 
     def write(self, key: DigestKey, count: DigestCount) -> WrittenStatement:
         """One statement, by what the server counted of it; raises NotImitated."""
@@ -416,14 +417,11 @@ class _Statement:
         self._out.sets.append(f"\\set {name} {drawn}")
         return name
 
-    def _span(self) -> float:
-        """Rows that a range holds."""
-        return max(1.0, self._examined, self._sent)
-
     def _wide(self, table: TableName, domain: Domain) -> int:
         """How many of a column's values such a range holds."""
         values = domain.high - domain.low + 1
-        return max(1, min(values, round(self._span() * values / self._writer.schema.tables[table].rows)))
+        held = max(1.0, self._examined, self._sent)
+        return max(1, min(values, round(held * values / self._writer.schema.tables[table].rows)))
 
     def _between(self, parent: exp.Between, literal: exp.Literal) -> str:
         """Both ends of a BETWEEN, as far apart as the rows that the server looked at."""

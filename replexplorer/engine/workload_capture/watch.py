@@ -17,7 +17,7 @@ from replexplorer.core.dialect import schema as questions
 from replexplorer.core.dialect.flavours import Dialect
 from replexplorer.core.dialect.schema import DigestCount, DigestKey, SeenStatement
 from replexplorer.core.errors import MissingPiece, ServerRefused, UsageError
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import dataclass, field, frozen
 from replexplorer.core.tables import TableName, TableShape
 from replexplorer.engine.observe.samples import probe
 from replexplorer.engine.observe.tables import OWN_DATABASE, shapes_of
@@ -35,7 +35,7 @@ _MOST_SEEN: Final = 200_000
 _DENIED: Final = frozenset({1044, 1142, 1143, 1227})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Captured:
     """What was read of a server; no value of any row."""
 
@@ -151,20 +151,20 @@ async def capture(
         raise
 
 
+@dataclass(eq=False)
 class _Watch:
     """One capture."""
 
-    def __init__(self, sql: Sql, dialect: Dialect, on_progress: Callable[[float, int], None]) -> None:
-        self._sql = sql
-        self._dialect = dialect
-        self._on_progress = on_progress
-        self._histories = Histories()
-        self._prepared = PreparedTally()
-        self._names: dict[str, DigestKey] = {}
+    _sql: Sql
+    _dialect: Dialect
+    _on_progress: Callable[[float, int], None]
+    _histories: Histories = field(default_factory=Histories)
+    _prepared: PreparedTally = field(default_factory=PreparedTally)
+    _names: dict[str, DigestKey] = field(default_factory=dict)
 
     async def run(self, address: str, seconds: float, databases: Sequence[str]) -> Captured:
         sql = self._sql
-        if not await ask(sql, questions.is_on()):
+        if not await ask(sql, questions.IS_ON):
             raise MissingPiece(
                 f"{sql.node} keeps no digests: its performance schema is off",
                 "start it with performance_schema=ON",
@@ -178,14 +178,14 @@ class _Watch:
             raise UsageError(f"no database {unknown[0]!r} on {sql.node}", f"it has {known}")
         wanted = tuple(databases) or tuple(name for name in there if name != OWN_DATABASE)
         asked_s = time.monotonic()
-        before, executed = await self._look(), await ask(sql, questions.executions())
+        before, executed = await self._look(), await ask(sql, questions.EXECUTIONS)
         await self._look_at_prepared()
         began_s = time.monotonic()
         await self._watch(began_s, seconds, has_history=kept.history)
         over_s = time.monotonic()
         await self._look_at_prepared()
         after, ends_s = await self._look(), time.monotonic()
-        executed = max(0, await ask(sql, questions.executions()) - executed)
+        executed = max(0, await ask(sql, questions.EXECUTIONS) - executed)
         digests = _together(_growth(before, after), self._prepared.counts)
         shapes = {each.name: each for each in await shapes_of(sql, wanted)} if wanted else {}
         return Captured(
@@ -226,7 +226,7 @@ class _Watch:
 
     async def _burst(self) -> None:
         """Several looks in a row at what some sessions did last."""
-        sessions = await ask(self._sql, questions.busy_sessions())
+        sessions = await ask(self._sql, questions.BUSY_SESSIONS)
         if not sessions:
             return
         for _ in range(_LOOKS_A_BURST):

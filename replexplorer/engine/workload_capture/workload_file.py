@@ -27,7 +27,7 @@ from replexplorer.core.load.captured import (
     CapturedWorkload,
 )
 from replexplorer.core.load.script import DATABASE, read_script
-from replexplorer.core.records import dataclass, replace
+from replexplorer.core.records import frozen, replace
 from replexplorer.core.tables import PRIMARY, FilledShape, TableName, TableShape, domains_of
 from replexplorer.engine.observe.tables import IMITATION, OWN_DATABASE
 from replexplorer.engine.workload_capture.digest import (
@@ -63,7 +63,7 @@ _LEAST_SHARE: Final = 0.01
 """Of a digest's executions: so much may be left over without a transaction of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransactionShape:
     """One kind of transaction."""
 
@@ -73,7 +73,7 @@ class TransactionShape:
     is_rolled_back: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Weighed:
     """A shape, how many of it came, and whether its boundaries are a guess."""
 

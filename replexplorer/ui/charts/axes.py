@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.ui.charts.chart_model import ChartModel, Page
 from replexplorer.ui.words.figures import moment
 
@@ -47,7 +47,7 @@ _FAR_BELOW: Final = 3.0
 """Only what is this many times less than the others is left to the row of 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AxisScale:
     """A value axis over a number of text rows."""
 
@@ -86,7 +86,7 @@ class AxisScale:
 
 def linear_scale(greatest: float, rows: int) -> AxisScale:
     """From zero on the lowest row to at least the greatest value."""
-    apart = _rows_apart(rows)
+    apart = 1 if rows < 5 else 2 if rows <= 10 else 3 if rows <= 16 else 4
     wanted = max(greatest, _LEAST_TOP) * _HEADROOM * apart / max(1, rows - 1)
     power = 10.0 ** math.floor(math.log10(wanted))
     step = power * next(factor for factor in _STEPS if factor * power >= wanted * (1 - 1e-9))
@@ -94,7 +94,7 @@ def linear_scale(greatest: float, rows: int) -> AxisScale:
     return AxisScale(False, rows, 0.0, step / apart, ticks)
 
 
-def log_scale(least: float, greatest: float, rows: int, *, has_zero: bool = False) -> AxisScale:
+def log_scale(least: float, greatest: float, rows: int, *, has_zero: bool) -> AxisScale:
     """A logarithmic axis on which the least to the greatest value (both above zero) fill the rows.
 
     `has_zero` gives the lowest row to 0 and what is less than the least.
@@ -131,11 +131,6 @@ def _log_ticks(base: int, per_decade: float, rows: int, used: int) -> tuple[tupl
             if is_exact and len(label) <= _TICK_CELLS and all(abs(row - at) >= apart for at in found):
                 found[row] = label
     return tuple(sorted(found.items(), reverse=True))
-
-
-def _rows_apart(rows: int) -> int:
-    """From one tick of a linear axis to the next."""
-    return 1 if rows < 5 else 2 if rows <= 10 else 3 if rows <= 16 else 4
 
 
 def tick_text(value: float) -> str:

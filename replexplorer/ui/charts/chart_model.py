@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from math import isfinite
 
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 
 Points = Sequence[tuple[float, float | None]]
 """(at_s, value), in time order; None is a gap."""
@@ -36,7 +36,7 @@ class Stroke(StrEnum):
         return self in (Stroke.DASHES, Stroke.BEADS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChartSeries:
     """One series with the words at its end."""
 
@@ -59,7 +59,7 @@ class ChartSeries:
         return [value for _, value in self.points if value is not None and isfinite(value)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChartMark:
     """A numbered change: a dashed vertical line with its digit."""
 
@@ -87,7 +87,7 @@ class WindowKind(StrEnum):
         return self in (WindowKind.PARTITION, WindowKind.FAULT, WindowKind.DROPPED)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FaultWindow:
     """A span of time under a fault, tinted, with its word inside or next to it."""
 
@@ -100,7 +100,7 @@ class FaultWindow:
     """What stands inside where the word is too long for it; empty: nothing does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """The stretch of time that all charts show, with what happened in it."""
 
@@ -112,7 +112,7 @@ class Page:
     windows: tuple[FaultWindow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChartModel:
     """Everything one chart draws; equal models are the same picture."""
 

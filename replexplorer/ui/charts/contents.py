@@ -17,7 +17,7 @@ from replexplorer.ui.words import figures
 from replexplorer.ui.words.figures import millis, rate, round_trip
 from replexplorer.ui.words.states import DANGERS, lag_text, loss_of, loss_text, window_words
 
-PAGE_LENGTHS_S: Final[tuple[float, ...]] = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+PAGE_LENGTHS_S: Final = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 """Lengths of the page, what `+` and `-` walk through."""
 DEFAULT_PAGE_S: Final = 120.0
 """Length of the page at start."""

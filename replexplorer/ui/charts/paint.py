@@ -206,7 +206,7 @@ class _Painter:
                     grid.grounds[y][x] = fill
 
     def _place(
-        self, text: str, x: int, rows: Iterable[int], ink: str, *, over: bool = False, blanks: int = 1
+        self, text: str, x: int, rows: Iterable[int], ink: str, *, over: bool, blanks: int = 1
     ) -> bool:
         """Write a text in the first row with room for it and `blanks` cells on both sides, `over` a series if
         it must; False: no row has that."""

@@ -134,7 +134,7 @@ class DashboardScreen(Screen[None]):
         self.mode = mode_of(view, visits=settings.visits)
         """What can be done here."""
         self.experiments = ExperimentControl(
-            view.console, [*settings.experiments], self._lab_moved,
+            view.console, [*settings.experiments], lambda: self.call_later(self._show_lab),
             settings.learn, settings.give,
         )  # fmt: skip
         """What runs behind the picture."""
@@ -536,10 +536,6 @@ class DashboardScreen(Screen[None]):
         """The drawer with all knobs stands over a small screen."""
         return self.has_class("-drawer")
 
-    @property
-    def _panel(self) -> KnobPanel:
-        return self.query_one(KnobDrawer) if self.drawer_open else self.query_one("#knobs", KnobPanel)
-
     @on(KnobPanel.Picked)
     def _pick(self, message: KnobPanel.Picked) -> None:
         self.select_knob(message.name)
@@ -763,10 +759,6 @@ class DashboardScreen(Screen[None]):
         self.notify(text, timeout=3)
         self._show_lab()
 
-    def _lab_moved(self) -> None:
-        """Show it once it has come to where it waits, if it does."""
-        self.call_later(self._show_lab)
-
     def _show_lab(self) -> None:
         """The strip of the lab that runs, its tries in place of the charts where it has such; a toast when it
         has ended."""
@@ -954,7 +946,8 @@ class DashboardScreen(Screen[None]):
             board.shows_all = self.drawer_open
         shown = self.intent()
         with self.app.batch_update():
-            self._panel.show(tick)
+            panel = self.query_one(KnobDrawer) if self.drawer_open else self.query_one("#knobs", KnobPanel)
+            panel.show(tick)
             if shown is not None:
                 self.query_one(StatementPanel).show(shown)
                 self.query_one(KnobLine).show(shown)

@@ -264,11 +264,6 @@ class SweepScreen(ListScreen):
         field = Input(self._control.line, compact=True, select_on_focus=False, disabled=disabled)
         return [field, *super().body()]
 
-    @property
-    def takes_letters(self) -> bool:
-        """The field does while it has the keys."""
-        return isinstance(self.focused, Input)
-
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         self._control.line = event.value

@@ -18,7 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import OptionList, Static
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from replexplorer.core.epochs.table import markdown
@@ -166,18 +166,13 @@ class ListScreen(Screen[None]):
         self._draw("title", [rule(listed.title, [], self.width)])
         self._draw("head", listed.head)
         self._draw("rows", listed.rows)
-        closes = " ".join(["esc", *([] if self.takes_letters else [self.key(QUIT)])])
+        closes = " ".join(["esc", *([] if isinstance(self.focused, Input) else [self.key(QUIT)])])
         self._draw("keys", [key_hints((f" {closes}", "back "), *self.HINTS)])
 
     @property
     def width(self) -> int:
         """Cells of a row next to the scroll bar."""
         return self.app.size.width - 1
-
-    @property
-    def takes_letters(self) -> bool:
-        """A field next to the list takes the letters."""
-        return False
 
     def _draw(self, name: str, rows: Sequence[Line]) -> None:
         """Give a part its rows, where they are others than before."""

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from rich.color import Color, ColorSystem
+from rich.console import COLOR_SYSTEMS
 from rich.style import Style
 from textual.app import App
 from textual.theme import BUILTIN_THEMES
@@ -148,12 +149,8 @@ def _inks(colors: tuple[str, ...], no_color: bool, system: ColorSystem) -> Inks:
 
 def _system_of(app: App[Any]) -> ColorSystem:
     """The colours that the terminal has; all of them where there is no terminal, as for a picture."""
-    name = "truecolor" if app.is_headless else app.console.color_system
-    return {
-        "standard": ColorSystem.STANDARD,
-        "256": ColorSystem.EIGHT_BIT,
-        "windows": ColorSystem.WINDOWS,
-    }.get(name or "", ColorSystem.TRUECOLOR)
+    name = None if app.is_headless else app.console.color_system
+    return COLOR_SYSTEMS[name or "truecolor"]
 
 
 class Layout(StrEnum):

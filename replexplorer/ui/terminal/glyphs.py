@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from replexplorer.core.records import dataclass, field
+from replexplorer.core.records import field, frozen
 
 _TO_ASCII: Final = str.maketrans(
     {
@@ -26,7 +26,7 @@ _TO_ASCII: Final = str.maketrans(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Glyphs:
     """One set of characters."""
 

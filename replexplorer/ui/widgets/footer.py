@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.history.caption import Headline, Matters, headline
 from replexplorer.core.text import elapsed
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Footer(Lines[str]):
     """Hints from the action registry under the keymap in force; the least important go first."""
 
-    GROUND: ClassVar[str] = "keybg"
+    GROUND = "keybg"
     DEFAULT_CSS = "Footer { height: 1; dock: bottom; }"
 
     layout_name = Layout.NORMAL
@@ -69,7 +69,7 @@ class Footer(Lines[str]):
 class PlayerLine(Lines[PlayerPosition]):
     """One row over the keys: `▶ REPLAY 00:01:23 / 00:02:33 ×1 ━━━━╸───`."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     DEFAULT_CSS = "PlayerLine { height: 1; }"
 
     marks_s: Sequence[float] = ()
@@ -105,7 +105,7 @@ class PresenterBar(Lines[tuple[Tick, float | None, float]]):
     """The state across the screen, the number that matters, what is said and the keys, as high on a screen
     whatever they are. It is shown a tick, the TPS and the time on the presenter's clock."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     DEFAULT_CSS = "PresenterBar { height: 10; }"
 
     def __init__(self, presenter: Presenter, settings: Settings, id: str) -> None:

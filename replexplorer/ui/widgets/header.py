@@ -8,7 +8,7 @@ else ever moves.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from replexplorer.core.fault import PARTITION_FAULT, written
 from replexplorer.core.history.series import Recent
@@ -210,7 +210,7 @@ _WORD_CELLS: Final = max(len(each.word) for each in STATES.values())
 class Header(Lines[Picture]):
     """The status header."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     DEFAULT_CSS = "Header { height: 1; dock: top; }"
 
     def draw(self, shown: Picture, width: int, height: int) -> list[Line]:

@@ -34,7 +34,7 @@ class Columns(NamedTuple):
 class KnobPanel(Lines[Tick]):
     """The knobs; arrow keys work on the screen, clicks and the wheel here."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     COLUMNS: ClassVar = Columns(3, 18, 30)
     HEADINGS_BESIDE: ClassVar = False
     """Headings are in a column of their own instead of a row of their own."""
@@ -144,7 +144,7 @@ class KnobPanel(Lines[Tick]):
         if chosen:
             self._arrows = (at.asked - 2, width_of(row) - 1)
         row = self._with_effect(tick, row, name, width)
-        return _chosen(row, width) if chosen else row
+        return [(text, f"{words} on select") for text, words in padded(row, width)] if chosen else row
 
     def _with_effect(self, tick: Tick, row: list[Run], name: KnobName, width: int) -> list[Run]:
         """The figures in effect and measured; amber with an arrow where they are not what was asked."""
@@ -188,8 +188,3 @@ class KnobDrawer(KnobPanel):
     COLUMNS: ClassVar = Columns(13, 30, 43)
     HEADINGS_BESIDE: ClassVar = True
     DEFAULT_CSS = "KnobDrawer { width: 58; border-right: tall $rx-accent; layer: drawer; }"
-
-
-def _chosen(row: Line, width: int) -> Line:
-    """The row on the ground of what is selected."""
-    return [(text, f"{words} on select") for text, words in padded(row, width)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from replexplorer.core.experiment.experiment import Try
 from replexplorer.core.text import duration_text
@@ -27,7 +27,7 @@ _BRIEF_ROWS: Final = 7
 class LabStrip(Lines[RunningExperiment]):
     """A row that says where the lab is, and what to watch below it; as high throughout a lab."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     DEFAULT_CSS = "LabStrip { height: 2; }"
 
     brief = False

@@ -39,7 +39,7 @@ class Cadence:
         self._words: object = None
         self._drawn_s = -inf
 
-    def is_due(self, at_s: float, words: object = None) -> bool:
+    def is_due(self, at_s: float, words: object) -> bool:
         """Whether to draw at this moment, which then counts as drawn: other words, the same moment again,
         an earlier one as after a jump, or the first one of another stretch."""
         is_later = at_s > self._drawn_s and isfinite(self._drawn_s)
@@ -52,7 +52,17 @@ class Cadence:
 Shown = TypeVar("Shown")
 
 
-class Lines(Widget, Generic[Shown]):
+class RegionWidget(Widget):
+    """A widget that refreshes regions of its own."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a region. Textual forgets what is to be redrawn only where it renders a widget whole:
+        here it would keep every region that ever changed, some thousands an hour."""
+        self._dirty_regions.clear()
+        return super().render_lines(crop)
+
+
+class Lines(RegionWidget, Generic[Shown]):
     """A widget that paints what it is shown as rows of runs; subclasses say how, in `draw`."""
 
     GROUND: ClassVar[str] = "bg"
@@ -120,12 +130,6 @@ class Lines(Widget, Generic[Shown]):
         """Have cells drawn from what is painted."""
         self.refresh(cells)
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region. Textual forgets what is to be redrawn only where it renders a widget whole:
-        here it would keep every region that ever changed, some thousands an hour."""
-        self._dirty_regions.clear()
-        return super().render_lines(crop)
-
     def restyle(self) -> None:
         """Draw everything again, e.g. in another theme."""
         self._painted_size = (0, 0)
@@ -151,18 +155,13 @@ def _cells(line: Line) -> list[tuple[str, str]]:
     return [(character, words) for text, words in line for character in text]
 
 
-class Slice(Widget):
+class Slice(RegionWidget):
     """A part of the columns of a `Chart`. Textual writes a row again from the left edge of its widget to the
     last cell that changed: in a chart of one widget most of each row with each tick."""
 
     def __init__(self, chart: Chart) -> None:
         super().__init__()
         self._chart = chart
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """See `Lines.render_lines`."""
-        self._dirty_regions.clear()
-        return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         """Its cells of a row that the chart has painted."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
-from replexplorer.core.records import dataclass
+from replexplorer.core.records import frozen
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.widgets.lines import Lines
@@ -15,7 +13,7 @@ from replexplorer.ui.words.runs import Line, Run, apart, field, hung, pair, rule
 from replexplorer.ui.words.states import KnobEffect
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Intent:
     """The selected knob with the value that it has or would get."""
 
@@ -100,7 +98,7 @@ def _place_of(value: float, knob: Knob) -> int:
 class StatementPanel(Lines[Intent]):
     """The panel under the knobs, of the knob that is selected."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     DEFAULT_CSS = "StatementPanel { height: 8; }"
 
     def draw(self, shown: Intent, width: int, height: int) -> list[Line]:

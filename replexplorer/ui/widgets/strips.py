@@ -36,7 +36,7 @@ _WINDOW_CELLS: Final = len("in 0.5 s")
 class ValueStrip(Lines[Picture]):
     """Percentiles, load and every knob that risks something, in one row."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     DEFAULT_CSS = "ValueStrip { height: 1; }"
 
     def draw(self, shown: Picture, width: int, height: int) -> list[Line]:

@@ -7,7 +7,7 @@ from that one, and a node that follows no source has none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from replexplorer.core.link import NO_PARTITION, LinkView
 from replexplorer.core.server.node_view import NodeView, conflicts_of
@@ -51,7 +51,7 @@ def group_line(system: System, nodes: Sequence[NodeView], width: int) -> Line:
 class Topology(Lines[Tick]):
     """The first row of the left column; one row more for each further replica."""
 
-    GROUND: ClassVar[str] = "panel"
+    GROUND = "panel"
     DEFAULT_CSS = "Topology { height: 2; }"
 
     def show(self, shown: Tick) -> None:
@@ -122,12 +122,12 @@ def _server(node: NodeView) -> str:
     return f"{flavor}{(node.version or '').partition('-')[0]}"
 
 
-_WHOLE: Final[Run] = (" ──▸ ", "good")
-_OPENS: Final[Run] = (" ╌╌▸ ", "warn b")
-_STOPPED: Final[Run] = (" ╌‖╌ ", "warn b")
-_BROKEN: Final[Run] = (" ╌✖╌ ", "bad b")
-_CUT: Final[Run] = (" ╌✖╌ ", "fault b")
-_BOTH_WAYS: Final[Run] = (" ◂─▸ ", "good")
+_WHOLE: Final = (" ──▸ ", "good")
+_OPENS: Final = (" ╌╌▸ ", "warn b")
+_STOPPED: Final = (" ╌‖╌ ", "warn b")
+_BROKEN: Final = (" ╌✖╌ ", "bad b")
+_CUT: Final = (" ╌✖╌ ", "fault b")
+_BOTH_WAYS: Final = (" ◂─▸ ", "good")
 
 
 def _arrow(replica: NodeView, begins: str | None, source: NodeView, links: Mapping[str, LinkView]) -> Run:

@@ -101,10 +101,10 @@ def cut(line: Line, width: int) -> list[Run]:
     return kept
 
 
-def spread(left: Line, right: Line, width: int, words: str = "text") -> list[Run]:
+def spread(left: Line, right: Line, width: int) -> list[Run]:
     """`left` at the left edge, `right` at the right edge; the left one is cut when both do not fit."""
     room = max(0, width - width_of(right) - (1 if right else 0))
-    return [*padded(cut(left, room), width - width_of(right), words), *right]
+    return [*padded(cut(left, room), width - width_of(right)), *right]
 
 
 def rule(title: Line, right: Line, width: int) -> list[Run]:

@@ -134,7 +134,7 @@ def checks_runs(truth: ServerTruth | None) -> list[Run]:
     return [(f"✓ {held} check{'' if held == 1 else 's'} ", "muted")] if held else []
 
 
-def truth_runs(truth: ServerTruth | None, room: int, anatomy: Anatomy | None = None) -> list[Run]:
+def truth_runs(truth: ServerTruth | None, room: int, anatomy: Anatomy | None) -> list[Run]:
     """As many counter facts as fit, the most important kept; they are of the same
     stretch as the anatomy above them."""
     facts = _facts(truth, anatomy) if truth else []
