@@ -159,8 +159,9 @@ def test_where_words_leave_no_room_for_the_last_of_them_it_is_below_its_row(snap
 
 def test_a_lab_s_report(snapshot: SnapshotAssertion) -> None:
     """The terminal does not show how to run it again: whoever runs it has just typed it."""
-    for form in (markdown, plain_text):
-        assert form(report_of(result())).replace(__version__, "VERSION") == snapshot
+    report = report_of(result())
+    for text in (markdown(report), plain_text(report, None)):
+        assert text.replace(__version__, "VERSION") == snapshot
 
 
 def test_an_unknown_value_is_a_gap_and_no_value_is_no_chart() -> None:
