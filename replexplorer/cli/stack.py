@@ -11,7 +11,6 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
-from replexplorer.cli.entry import Call, run_async
 from replexplorer.cli.render import render_status
 from replexplorer.cli.wiring import attached, composed, driver_of, provider_of, stack_names
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
@@ -27,6 +26,7 @@ from replexplorer.formats import paths
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
     from replexplorer.engine.session import Session
 
 
@@ -224,6 +224,7 @@ class Dsn:
 
 def sql(call: Call) -> int:
     """Become a client of a node, or say where it is."""
+    from replexplorer.cli.entry import run_async
 
     args = call.args
     if args.url or args.option_file or args.json:

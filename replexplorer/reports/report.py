@@ -126,7 +126,7 @@ class Report:
                     yield block
 
 
-def plain_text(report: Report, columns: int | None) -> str:
+def plain_text(report: Report, columns: int | None = None) -> str:
     """The report for a terminal of this width, or for a pipe: the verdict at its end, where it is read
     first."""
     facts = text_table([(name, fact) for name, fact in report.facts if name], fold=1, columns=columns)
