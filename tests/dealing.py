@@ -1,13 +1,14 @@
 """Who runs what of a whole run: one process, which gives way to the others, what needs no server.
 
 Tests on real servers wait for most of their time, for servers, timers and disks. The thousands of small tests
-use what processor time that leaves: their process takes none that the servers want, and when it has done all,
-or the others have, whoever is free takes what is left of either kind that it may run.
+use what processor time that leaves: their process takes none that the servers want. Whoever has done all of
+one kind takes what is left of the other.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any, Final
 
 import pytest
@@ -29,20 +30,25 @@ def give_way(config: pytest.Config) -> None:
         os.nice(NICE)
 
 
+def catch_up() -> None:
+    """Run as the other processes do, where this user may: the small tests are done, and servers wait for it."""
+    with suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+
+
 class BesideServers(LoadGroupScheduling):  # type: ignore[misc]
-    """Deals a file at a time: those on real servers, which are groups, to all processes but the last, and the
-    others to the last one first."""
+    """Deals a file at a time: those on real servers, which are groups, to all processes but the last first,
+    and the others to the last one first."""
 
     def _split_scope(self, nodeid: str) -> str:
         scope: str = super()._split_scope(nodeid)
         return scope if scope != nodeid else nodeid.partition("::")[0]
 
     def _next_scope(self, node: Any) -> str | None:
-        """What this process is to run next; None where nothing is left that it may."""
-        small = next((scope for scope in self.workqueue if scope.endswith(".py")), None)
-        if len(self.nodes) > 1 and gives_way(node.gateway.id, self.numnodes):
-            return small
-        return next((scope for scope in self.workqueue if not scope.endswith(".py")), small)
+        """What this process is to run next; None where nothing is left."""
+        is_small = gives_way(node.gateway.id, self.numnodes)
+        wanted = (scope for scope in self.workqueue if scope.endswith(".py") is is_small)
+        return next(wanted, next(iter(self.workqueue), None))
 
     def _assign_work_unit(self, node: Any) -> None:
         if (scope := self._next_scope(node)) is not None:

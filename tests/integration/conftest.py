@@ -24,6 +24,7 @@ from replexplorer.core.errors import MissingPiece
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import Credentials, NodeAddress, UpOptions
+from tests import dealing
 from tests.building import building
 from tests.guest import machine
 from tests.waiting import until
@@ -133,6 +134,7 @@ class LiveStack:
 @pytest.fixture(scope="session")
 def docker_client() -> Iterator[Any]:
     """The SDK's low-level client, with our images built; skips the test where no daemon answers."""
+    dealing.catch_up()
     try:
         client = connect()
     except MissingPiece as error:
