@@ -5,13 +5,12 @@ from __future__ import annotations
 from replexplorer.core.knobs.catalogue import BY_KEY
 from replexplorer.core.knobs.names import addressed
 from replexplorer.core.model.operating_point import bound_rtt_ms, operating_point_of, unacknowledged
-from replexplorer.core.server.node_view import Conflicts, Membership, conflicts_of, judge_group, majority_of
+from replexplorer.core.server.node_view import Conflicts, Membership, conflicts_of, judge_group
 from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
 from replexplorer.core.topology import (
     Belonging,
     Roster,
     Standing,
-    in_order,
     role_of,
     source_of,
 )
@@ -68,7 +67,7 @@ def test_a_role_is_what_a_node_does() -> None:
         assert role_of(standing(text), "db1") == role, text
 
 
-ALIASES = """\
+NAMES = """\
 primary  db1 db2
 replica  db2 db1
 replica2 db3 db3
@@ -78,13 +77,6 @@ replica1 -   -
 db4      -   -
 """
 """Of which node, before and after a failover."""
-
-
-def test_aliases_follow_the_roles() -> None:
-    for text, *nodes in table_of(ALIASES, None):
-        assert [roster.find(text) or "-" for roster in (THREE, AFTER_A_FAILOVER)] == nodes, text
-
-
 PLACES = """\
 db1              primary
 primary          primary
@@ -96,7 +88,9 @@ replica2:replica db2:db3
 """
 
 
-def test_a_knob_s_place_is_said_from_the_source() -> None:
+def test_aliases_follow_the_roles_and_a_knob_s_place_is_said_from_the_source() -> None:
+    for text, *nodes in table_of(NAMES, None):
+        assert [roster.find(text) or "-" for roster in (THREE, AFTER_A_FAILOVER)] == nodes, text
     for node, place in table_of(PLACES, None):
         assert THREE.placed(node) == place, node
 
@@ -110,34 +104,20 @@ def test_a_link_stays_where_it_is_and_is_said_from_the_source(snapshot: object) 
     assert told == snapshot
 
 
-def test_nodes_stand_in_the_order_of_their_making() -> None:
-    names = tuple(f"db{number}" for number in range(1, 12))
-    assert tuple(in_order(reversed(names))) == names
-
-
 MESH = Roster(("db1", "db2", "db3"), "db2", mesh=True)
 
 
-def test_a_stack_that_says_nothing_is_asynchronous() -> None:
+def test_a_new_stack_is_what_its_system_says_and_what_cannot_be_made_is_refused(snapshot: object) -> None:
     assert system_of(None) is ASYNC
-    assert "no system 'grp'" in refused(system_of, "grp")
-
-
-def test_what_cannot_be_made_is_refused_in_one_line(snapshot: object) -> None:
-    wanted = [("galera", "mysql", None), ("async", None, 0), ("async", None, 9)]
-    assert [refused(new_stack, *each) for each in wanted] == snapshot
-
-
-def test_a_new_stack_is_what_its_system_says() -> None:
     for system in SYSTEMS.values():
         assert new_stack(system.name, None, None) == (system, system.flavors[0], system.nodes - 1)
+    wanted = [("grp", None, None), ("galera", "mysql", None), ("async", None, 0), ("async", None, 9)]
+    assert [refused(new_stack, *each) for each in wanted] == snapshot
 
 
 def test_who_has_a_knob_that_another_system_lacks() -> None:
     semi_sync = BY_KEY["semi_sync"]
-    assert ASYNC.has(semi_sync)
-    assert not GROUP.has(semi_sync)
-    assert not GALERA.has(semi_sync)
+    assert [system.has(semi_sync) for system in (ASYNC, GROUP, GALERA)] == [True, False, False]
     assert "`up --system async`" in who_has(semi_sync)
     assert who_has(BY_KEY["sync_binlog"]) == ""
 
@@ -166,10 +146,6 @@ def test_who_takes_the_writes_of_a_group() -> None:
         standings = [member(each) for each in nodes.split(", ")]
         assert source_of(standings, before or None) == source
         assert [role_of(each, source) for each in standings] == roles.split(), case
-
-
-def test_a_majority_is_more_than_half() -> None:
-    assert [majority_of(size) for size in (1, 2, 3, 4, 5, 9)] == [1, 2, 2, 3, 3, 5]
 
 
 JUDGED = """\
