@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from replexplorer.core.dialect.rows import RowRange
 from replexplorer.core.rows import (
     SAME_LOOKS,
@@ -80,21 +82,24 @@ def test_neighbours_that_differ_alike_are_one_run(snapshot: object) -> None:
 def test_all_rows_are_counted_and_few_are_kept() -> None:
     table = TableRows()
     table.add([RowRun("changed", str(key), str(key), 2) for key in range(30)])
-    assert table.rows == {"changed": 60}
-    assert len(table.runs) == 20
+    assert (table.rows, len(table.runs)) == ({"changed": 60}, 20)
     table.add([RowRun("changed")])
     assert table.rows == {"changed": None}
 
 
+VERDICTS = """\
+                |      | alike
+unsettled       |      | unknown
+                | away | unknown
+unsettled extra | away | differs
+"""
+"""How rows differ, and why a node is not known."""
+
+
 def test_a_difference_goes_before_what_is_not_known() -> None:
-    cases: list[tuple[list[Difference], dict[str, str], str]] = [
-        ([], {}, "alike"),
-        (["unsettled"], {}, "unknown"),
-        ([], {"db2": "away"}, "unknown"),
-        (["unsettled", "extra"], {"db3": "away"}, "differs"),
-    ]
-    for kinds, unknown, verdict in cases:
-        tables = {"shop.t": TableRows(dict.fromkeys(kinds, 1))}
+    for kinds, away, verdict in table_of(VERDICTS):
+        tables = {"shop.t": TableRows({kind: 1 for kind in get_args(Difference) if kind in kinds.split()})}
+        unknown = {"db3": away} if away else {}
         assert RowsChecked("db1", nodes={"db2": tables}, unknown=unknown).verdict == verdict
 
 
