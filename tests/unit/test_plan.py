@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from replexplorer.core.change.planner import (
-    DiskStep,
-    FreshSessions,
-    IoRestart,
     Kick,
-    LinkStep,
-    LoadStep,
     Observed,
-    SqlStep,
-    Step,
     make_plan,
     written,
 )
@@ -27,13 +18,10 @@ from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import (
-    CATALOGUE,
     SOURCE,
-    Kind,
     KnobName,
     Value,
     defaults,
-    expand,
     parse_name,
 )
 from tests.fakes.servers import MARIADB, MYSQL_9, mysql_9
@@ -177,90 +165,3 @@ def test_the_kick_waits_for_the_longest_delay_before_or_after() -> None:
     for rtt_ms, deadline_s in ((85, 2.0), (2000, 6.0)):
         made = make_plan(observed(f"rtt@db2={rtt_ms}"), typed("semi_sync=on rtt@db2=0"))
         assert Kick(deadline_s) in [planned.step for planned in made.steps]
-
-
-@dataclass
-class Model:
-    """A stack that does what steps say, and remembers what it saw."""
-
-    values: dict[KnobName, Value | None]
-    applier_runs: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(REPLICAS, True))
-    session_values: dict[KnobName, Value | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        self.session_values = {n: v for n, v in self.values.items() if n.knob.restart == "sessions"}
-
-    def run(self, step: Step) -> None:
-        match step:
-            case SqlStep():
-                for statement in step.before:
-                    assert statement == "STOP REPLICA SQL_THREAD"
-                    self.applier_runs[step.node] = False
-                for check in step.checks:
-                    if check.name.knob.restart == "applier":
-                        assert not self.applier_runs[step.node]
-                    assert SERVER.set(check.name.key, check.value) in step.statements
-                    self.values[check.name] = check.value
-                for _ in step.after:
-                    self.applier_runs[step.node] = True
-            case LinkStep():
-                told = step.settings.values()
-                self.values.update({KnobName(key, step.link): value for key, value in told.items()})
-            case DiskStep():
-                self.values[step.name] = step.value
-            case LoadStep():
-                assert {name.key for name in step.names} == set(step.changes)
-                self.values.update({name: step.changes[name.key] for name in step.names})
-            case FreshSessions():
-                self.renew()
-            case Kick():
-                assert self.values[KnobName("semi_sync", "primary")] == "on"
-            case IoRestart():
-                pass
-
-
-LIVE = [
-    name
-    for name in expand(CATALOGUE, REPLICAS)
-    if name.key not in ("innodb_doublewrite", "jitter") and SERVER.capabilities.has(name.key)
-]
-"""Knobs of which any value may follow on any other."""
-
-
-def some_value(name: KnobName) -> st.SearchStrategy[Value]:
-    """A value that our server takes."""
-    knob = SERVER.capabilities.knob(name.key)
-    if knob.kind is Kind.FLOAT:
-        words: list[Value] = [value for _, value in knob.words[:1]]
-        return st.sampled_from([*words, 0.0, 0.5, 85.0, 1000.0 if knob.unit == "ms" else 100.0])
-    return st.sampled_from(knob.steps)
-
-
-states = st.fixed_dictionaries({name: some_value(name) for name in LIVE})
-wishes = st.sets(st.sampled_from(LIVE)).flatmap(
-    lambda names: st.fixed_dictionaries({name: some_value(name) for name in names})
-)
-
-
-@given(states, wishes, st.data())
-def test_a_plan_reaches_what_was_asked_and_any_part_of_it_leads_back(
-    start: dict[KnobName, Value], wish: dict[KnobName, Value], data: st.DataObject
-) -> None:
-    """And then nothing is left to do."""
-    before: dict[KnobName, Value | None] = {**defaults(REPLICAS), **start}
-    model = Model({**before})
-    made = make_plan(replace(observed(), values=before), wish)
-    done = data.draw(st.integers(0, len(made.steps)))
-    there, back = [planned.step for planned in made.steps], made.rollback(done)
-    for steps, values in ((there[:done], None), (back, before), (there, {**before, **wish})):
-        for step in steps:
-            model.run(step)
-        assert values is None or model.values == values
-    assert all(model.applier_runs.values())
-    assert all(model.values[name] == value for name, value in model.session_values.items())
-    again = make_plan(replace(observed(), values=model.values), wish)
-    assert again.steps == ()
-    assert set(again.unchanged) == set(wish)
