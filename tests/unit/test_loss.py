@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 
 from hypothesis import given
@@ -63,50 +62,6 @@ def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: obje
         ledger = count_losses(log_of(log), nodes, survivor, executed=executed, failed_at_us=100_000)
         told[line] = plain(ledger)
     assert told == snapshot
-
-
-Told = dict[tuple[int, int], str]
-"""Of each client's rows what it was told: OK (`a`), no (`f`), or nothing."""
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> tuple[Told, dict[str, set[tuple[int, int]]]]:
-    """And each row anywhere, which servers may do when they fail."""
-    rows = [(client, seq) for client in range(1, 5) for seq in range(1, draw(st.integers(1, 12)))]
-    told = {row: draw(st.sampled_from(["a", "f", ""])) for row in rows}
-    some = st.sets(st.sampled_from(rows)) if rows else st.just(set[tuple[int, int]]())
-    return told, {"db1": draw(some), "db2": draw(some)}
-
-
-def as_rows(found: set[tuple[int, int]]) -> Mapping[int, Spans]:
-    return {client: spans_of((seq, seq) for owner, seq in found if owner == client) for client, _ in found}
-
-
-@given(histories(), st.sampled_from(["db1", "db2"]))
-def test_the_ledger_says_what_sets_of_rows_say(
-    history: tuple[Told, dict[str, set[tuple[int, int]]]], survivor: str
-) -> None:
-    told, where = history
-    lines = ["t 1"]
-    for (client, seq), answer in told.items():
-        how = {"a": f", a {client} {seq} {client * 100 + seq}", "f": f", f {client} {seq} 1180", "": ""}
-        lines.append(f"i {client} {seq}{how[answer]}, s db1 {client} {seq} {seq}")
-    log = log_of(", ".join(lines))
-    nodes = {name: as_rows(found) for name, found in where.items()}
-    ledger = count_losses(log, nodes, survivor, executed={}, failed_at_us=10_000)
-    acknowledged, failed, unknown = ({row for row in told if told[row] == how} for how in ("a", "f", ""))
-    there = where[survivor]
-    lost = acknowledged - there
-    assert log.standing == LedgerStanding(len(told), len(acknowledged), len(failed), len(unknown))
-    assert (ledger.acknowledged, ledger.lost) == (len(acknowledged), len(lost))
-    assert set(ledger.lost_sample) <= lost
-    assert len(ledger.lost_sample) == min(len(lost), 20)
-    assert (ledger.unknown_present, ledger.unknown_absent) == (len(unknown & there), len(unknown - there))
-    assert (ledger.newest_lost_age_ms is None) == (not lost)
-    for name, found in where.items():
-        node = ledger.nodes[name]
-        missing, extra = acknowledged - found, found - there
-        assert (node.rows, node.missing, node.extra) == (len(found), len(missing), len(extra))
 
 
 def test_a_million_rows_are_a_few_pairs() -> None:
