@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -208,27 +209,23 @@ innodb_flush_log_at_trx_commit=3
 binlog_commit_wait_count=20
 binlog_commit_wait_count=8 binlog_commit_wait_usec=500
 binlog_commit_wait_usec=500
+clients=128 workload=ledger rtt@db2=200 semi_sync=on jitter@db2=5
+clients=64 rtt@db2=85 key_spread=8 sync_relay_log@db2=1
 """
 
 
-def test_from_knobs(snapshot: object) -> None:
-    assert {each: operating_point_of(typed(each), ("db2",)) for each in KNOBS.splitlines()} == snapshot
+def test_from_knobs_and_what_was_never_calibrated_is_said(snapshot: object) -> None:
+    told = {}
+    for line in KNOBS.splitlines():
+        point = operating_point_of(typed(line), ("db2",))
+        told[line] = point, beyond(point, typed(line), ("db2",), CALIBRATION)
+    assert told == snapshot
 
 
 def test_a_commit_waits_for_the_fastest_that_suffice() -> None:
     for required, rtt_ms in ((1, 5.0), (2, 85.0), (3, 85.0)):
         values = typed(f"semi_sync_replicas={required}")
         assert operating_point_of(values, ("a", "b"), rtts_ms=(85.0, 5.0)).rtt_ms == rtt_ms
-
-
-def test_what_was_never_calibrated_is_told(snapshot: object) -> None:
-    told = []
-    for text, *replicas in (
-        ("clients=128 workload=ledger rtt@db2=200 semi_sync=on jitter@db2=5", "db2", "b"),
-        ("clients=64 rtt@db2=85 key_spread=8 sync_relay_log@db2=1", "db2"),
-    ):
-        told.append(beyond(operating_point_of(typed(text), replicas), typed(text), replicas, CALIBRATION))
-    assert told == snapshot
 
 
 IN_THE_MODEL = (
@@ -263,8 +260,8 @@ BASE = replace(CALIBRATION, local={"update_index": LocalCost(0.0, 1.0)}, asleep_
 HERE = OperatingPoint(1, "update_index", redo_fsyncs=0.0, binlog_fsyncs=0.0)
 
 
-def run(clients: int, tps: float, **changed: object) -> CalibrationRun:
-    return CalibrationRun(replace(HERE, clients=clients, **changed), tps)  # type: ignore[arg-type]
+def run(clients: int, tps: float = 100.0, **changed: Any) -> CalibrationRun:
+    return CalibrationRun(replace(HERE, clients=clients, **changed), tps)
 
 
 def test_no_cell_is_predicted_from_its_own_runs() -> None:
@@ -285,19 +282,23 @@ def test_no_cell_is_predicted_from_its_own_runs() -> None:
         assert len(checks(validated)) == cells
 
 
+CELLS = """\
+clients=4 rtt_ms=0.2 fsync_ms=0.2
+clients=4 rtt_ms=0.7 fsync_ms=0.7
+clients=4 rtt_ms=10.3 rtt_asked_ms=10.0
+clients=4 rtt_ms=10.3 rtt_asked_ms=10.0 semi_sync=True
+clients=1 tps=1000.0
+clients=2 workload='insert'
+"""
+"""The first three are of one cell; of the last one's workload the others know nothing."""
+
+
 def test_a_cell_is_known_by_what_predict_knows_beforehand() -> None:
-    measured = [run(4, 100.0, rtt_ms=rtt_ms, fsync_ms=rtt_ms) for rtt_ms in (0.2, 0.7)]
-    beside_a_link = run(4, 100.0, rtt_ms=10.3, rtt_asked_ms=10.0)
-    waiting = run(4, 100.0, rtt_ms=10.3, rtt_asked_ms=10.0, semi_sync=True)
-    found = checks(cross_validated([*measured, beside_a_link, waiting], lambda _: BASE))
-    assert [len(check.runs_tps) for check in found] == [3, 1]
-
-
-def test_a_workload_that_the_others_do_not_know_is_not_predicted() -> None:
-    other = replace(run(2, 100.0), setting=replace(HERE, clients=2, workload="insert"))
-    validated = cross_validated([run(1, 1000.0), other], lambda _: BASE)
-    assert [each.predicted_tps for each in validated] == [1000.0, None]
-    assert summary(checks(validated)) == Validation(1, 0.0, 0.0, None)
+    runs = [run(**fields(line)) for line in CELLS.splitlines()]
+    validated = cross_validated(runs, lambda _: BASE)
+    assert [each.predicted_tps is None for each in validated] == [False] * 5 + [True]
+    assert [len(check.runs_tps) for check in checks(validated)] == [3, 1, 1]
+    assert summary(checks(validated[4:])) == Validation(1, 0.0, 0.0, None)
 
 
 def test_a_summary_has_median_and_the_90th_percentile_of_what_the_median_run_is_off() -> None:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from itertools import chain
 from random import Random
+from statistics import fmean, pstdev
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,16 +96,13 @@ def test_keys_follow_the_special_distribution() -> None:
     size, draws = 10_000, 40_000
     draw = key_source(size, Random(7))
     keys = [draw() for _ in range(draws)]
-    hot = [key for key in keys if 4975 <= key <= 5052]
+    hot = Counter(key for key in keys if 4975 <= key <= 5052)
     cold = [key for key in keys if key < 4950 or key > 5060]
     bell_in_hot = 0.25 * 0.037  # what the bell itself puts into those 78 keys around its middle
-    assert abs(len(hot) / draws - (0.75 + bell_in_hot)) < 0.012
-    mean = sum(cold) / len(cold)
-    deviation = (sum((key - mean) ** 2 for key in cold) / len(cold)) ** 0.5
-    assert abs(mean - size / 2) < 60
-    assert 790 < deviation < 900
-    counts = Counter(hot)
-    assert min(counts[key] for key in range(4976, 5051)) > 0.7 * len(hot) / 75
+    assert abs(hot.total() / draws - (0.75 + bell_in_hot)) < 0.012
+    assert abs(fmean(cold) - size / 2) < 60
+    assert 790 < pstdev(cold) < 900
+    assert min(hot[key] for key in range(4976, 5051)) > 0.7 * hot.total() / 75
 
 
 def test_a_filling_statement_holds_the_rows_asked_for(snapshot: object) -> None:
