@@ -110,12 +110,9 @@ def test_words_and_units_are_accepted_as_on_the_command_line(tmp_path: Path, sna
     assert read_scene(file).assignments() == snapshot
 
 
-def test_an_unknown_scene_gets_a_suggestion() -> None:
+def test_an_unknown_scene_gets_a_suggestion_and_an_unusable_name_is_refused() -> None:
     assert "did you mean network" in refused(find_scene, "netwrok")
     assert "unknown preset" in refused(find_scene, "../../etc/passwd")
-
-
-def test_an_unusable_name_is_refused() -> None:
     for name in ("none", "Bad Name", "", "../up", "a" * 41):
         assert refused(own_file, name)
 

@@ -14,6 +14,7 @@ from replexplorer.formats.themes import (
     read_theme,
 )
 from tests import vision
+from tests.typed import table_of
 from tests.unit.conftest import told_of_mistakes
 from tests.vision import BLINDNESSES, contrast, distance
 
@@ -95,37 +96,30 @@ def test_a_broken_file_is_named_with_its_key_and_the_rest_stays(tmp_path: Path, 
     assert str(load_themes(tmp_path)[-1].error).replace(str(tmp_path), "HERE") == [*told.values()][-1]
 
 
-TOGETHER = (("tps", "ceiling"), ("p50", "p95", "p99"))
-"""Lines that share a chart; the exposures are drawn in the colours of the percentiles."""
 LEAST = 7.0
 """Of OKLab's hundred: about three times what is just noticed, for lines a cell or two wide."""
+APART = f"""\
+tps ceiling | {" ".join(BUILT_IN)} | {" ".join(BLINDNESSES)} | {LEAST}
+p50 p95     | {" ".join(BUILT_IN)} | {" ".join(BLINDNESSES)} | {LEAST}
+p50 p99     | {" ".join(BUILT_IN)} | {" ".join(BLINDNESSES)} | {LEAST}
+p95 p99     | {" ".join(BUILT_IN)} | {" ".join(BLINDNESSES)} | {LEAST}
+p95 p99     | {" ".join(BUILT_IN)} | none deuteranopia           | 12
+p99 bad     | safe                 | none deuteranopia           | {LEAST}
+async warn  | projector            | none deuteranopia           | 12
+"""
+"""Two lines of one chart, or two colors that are read next to each other; the themes that keep them apart,
+for whom, and how far. The exposures are drawn in the colors of the percentiles."""
+
+
+def test_lines_of_one_chart_and_colors_read_next_to_each_other_are_apart() -> None:
+    for pair, names, eyes, least in table_of(APART):
+        for name, blindness in itertools.product(names.split(), eyes.split()):
+            one, other = (colors_of(name)[token] for token in pair.split())
+            assert distance(one, other, blindness) >= float(least), (pair, name, blindness)
+
+
 READ_FROM_AFAR = 7.0
 """WCAG 2.2, success criterion 1.4.6: text for a lit room, on a projector's washed-out white."""
-
-
-def test_lines_of_one_chart_are_apart() -> None:
-    for name, blindness, lines in itertools.product(BUILT_IN, BLINDNESSES, TOGETHER):
-        token = colors_of(name)
-        for one, other in itertools.combinations(lines, 2):
-            assert distance(token[one], token[other], blindness) >= LEAST, (name, blindness, one, other)
-
-
-APART = (
-    ("p95", "p99", BUILT_IN, 12.0),
-    ("p99", "bad", ("safe",), LEAST),
-    ("async", "warn", ("projector",), 12.0),
-)
-"""Two colors that are read next to each other, the themes that keep them apart, and how far."""
-
-
-def test_colors_read_next_to_each_other_are_far_apart() -> None:
-    for one, other, names, least in APART:
-        for name in names:
-            token = colors_of(name)
-            for blindness in ("none", "deuteranopia"):
-                assert distance(token[one], token[other], blindness) >= least, (one, other, name, blindness)
-
-
 READ = "text muted faint title accent tps p50 p95 p99 good bad warn key"
 
 
