@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-from hypothesis import given
-from hypothesis import strategies as st
-
 from replexplorer.core.loss.client_log import HEAD, LedgerStanding, Rows, RunLog, read_run
 from replexplorer.core.loss.ledger import count_losses
-from replexplorer.core.server.gtid import Spans, common, count, spans_of, together, without
+from replexplorer.core.server.gtid import spans_of
 from replexplorer.formats.documents import plain
 from tests.known import refused
 from tests.typed import fields, table_of
@@ -67,24 +62,3 @@ def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: obje
 def test_a_million_rows_are_a_few_pairs() -> None:
     acknowledged = ", ".join(f"i 1 {seq}, a 1 {seq} {seq}" for seq in range(1, 2501))
     assert log_of(f"t 1, {acknowledged}").clients[1].attempted == ((1, 2500),)
-
-
-numbers = st.sets(st.integers(0, 60))
-
-
-def members(found: Spans) -> set[int]:
-    assert all(first <= last for first, last in found)
-    assert all(one[1] + 1 < other[0] for one, other in pairwise(found)), "apart and ascending"
-    return {number for first, last in found for number in range(first, last + 1)}
-
-
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9))), numbers)
-def test_they_are_sets(pairs: list[tuple[int, int]], other: set[int]) -> None:
-    runs = [(first, first + size) for first, size in pairs]
-    one = {number for first, last in runs for number in range(first, last + 1)}
-    left, right = spans_of(runs), spans_of((number, number) for number in other)
-    assert members(left) == one
-    assert members(together(left, right)) == one | other
-    assert members(common(left, right)) == one & other
-    assert members(without(left, right)) == one - other
-    assert count(left) == len(one)

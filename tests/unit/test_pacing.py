@@ -120,16 +120,22 @@ def test_a_pace_is_shared_out_with_its_backlog() -> None:
     assert Pace.open(50, POISSON, 0.1) == Pace(5, POISSON, 100)
 
 
-@given(st.lists(st.tuples(st.integers(0, 1024), st.integers(1, 8)), min_size=1, max_size=6))
-def test_clients_are_shared_out_and_nobody_moves(changes: list[tuple[int, int]]) -> None:
-    shares: list[int] = []
-    for clients, processes in changes:
-        before, shares = shares, share_out(clients, shares, processes)
-        assert sum(shares) == clients
-        assert len(shares) >= max(processes, len(before))
-        moves = [now - then for now, then in zip(shares, before, strict=False)]
-        assert all(move >= 0 for move in moves) or all(move <= 0 for move in moves)
-    assert max(share_out(100, [], 4)) - min(share_out(100, [], 4)) == 0
+SHARES = """\
+10  []        4 [3,3,2,2]
+100 []        4 [25,25,25,25]
+12  [3,3,2,2] 4 [3,3,3,3]
+6   [3,3,2,2] 4 [1,1,2,2]
+6   [3,3,2,2] 2 [1,1,2,2]
+3   [1]       2 [2,1]
+0   [2,1]     2 [0,0]
+"""
+"""Clients, how many each process has, how many processes there are to be, and how they are shared out: no
+client moves from one to another."""
+
+
+def test_clients_are_shared_out_and_no_client_moves() -> None:
+    for clients, before, processes, after in values_of(SHARES):
+        assert share_out(clients, before, processes) == after, (clients, before)
 
 
 PROCESSES = """\
