@@ -55,32 +55,31 @@ from tests.unit.test_session_file import rich_tick
 PROTECTED, OFF = (Protection(s, requested=True) for s in (ProtectionState.PROTECTED, ProtectionState.OFF))
 
 
-def phase(name: str, tps: float, ms: float, **changes: object) -> PhaseResult:
-    """A phase of ten seconds whose commits took this long; 11.51 TPS were published."""
-    length, service = Length(10.0), Histogram.of([round(1000 * ms)] * round(10 * tps))
-    asked = Phase(
-        name, (), length, length, ProtectionState.OFF, "", Published(11.51, "tps"),
-        published_figures={"seen | before": Published(2.0, "of 10")},
-    )  # fmt: skip
-    made = PhaseResult(asked, {}, 85.12, service, tps, 11.7, PROTECTED, 1, 0, duration_s=10.0)
-    return replace(made, **changes)  # type: ignore[arg-type]
+ASKED = Phase(
+    "semi-sync", (), Length(10.0), Length(10.0), ProtectionState.OFF, "", Published(11.51, "tps"),
+    published_figures={"seen | before": Published(2.0, "of 10")},
+)  # fmt: skip
+WAITING = PhaseResult(
+    ASKED, {}, 85.12, Histogram.of([87_000] * 114), 11.4, 11.7, PROTECTED, 1, 0, duration_s=10.0,
+    predicted_tps=11.5, figures={"seen | before": "0 of 10"},
+    limited="machine short of CPU, generator 12.0 ms late",
+)  # fmt: skip
+"""Ten seconds whose commits took 87 ms; 11.51 TPS were published."""
+CUT = PhaseResult(
+    replace(ASKED, name="partition"), ceiling_tps=11.7, protection=OFF, clients=1, duration_s=10.0
+)
 
 
 def result() -> LabResult:
     source = Publication("<b>High latency</b>", "Aaron Brown", "https://example.org/x")
     lab = Lab("wan-insert", "Inserts", "Latency.", (), lambda _: (), source)
-    waiting = phase(
-        "semi-sync", 11.4, 87.0, predicted_tps=11.5, figures={"seen | before": "0 of 10"},
-        limited="machine short of CPU, generator 12.0 ms late",
-    )  # fmt: skip
     relations = (
         Relation("semi-sync <= 1/RTT", holds=True, evidence="11.4 <= 11.7"),
         Relation("async is fast", holds=False, evidence="3 > 4"),
     )
-    phases = [waiting, phase("partition", 0.0, 1.0, rtt_measured_ms=None, protection=OFF)]
     return LabResult(
         lab,
-        phases,
+        [WAITING, CUT],
         relations=relations,
         server="mysql 9.7.4",
         started_wall_s=1_763_737_200.0,

@@ -23,15 +23,12 @@ from replexplorer.core.epochs.epochs import Epoch, EpochSide
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName, KnobView
-from replexplorer.core.model.fitted import Prediction
-from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
-from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
-from tests.fakes.facade import knob_views, make_tick
+from tests.fakes.facade import explained, knob_views, make_tick
 from tests.known import known
 
 ABOUT = {"stack": "default", "holder": "tui"}
@@ -40,7 +37,7 @@ ABOUT = {"stack": "default", "holder": "tui"}
 def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
     """A tick in which everything is known, and moves with the seed."""
     chance = random.Random(seed)
-    tick = make_tick(at_s)
+    tick = explained(make_tick(at_s))
     service = Histogram.of([int(chance.lognormvariate(6.2, 0.5)) for _ in range(commits)])
     exposure = Exposure(
         Loss(0, 0, 0), Loss(seed, 0, 9, chance.random()), Unknown("no replica has answered yet")
@@ -49,18 +46,11 @@ def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
     return replace(
         tick,
         load=replace(known(tick.load), service=service, response=None, mean_ms=service.mean_ms, n=commits),
-        anatomy=Anatomy(2.5, seed, 1.2, {Part.WIRE: 0.1, Part.ACK: chance.random()}, 0.01),
-        truth=ServerTruth(
-            2.5, seed, 1.5, replicas=(ReplicaTruth("db2", chance.random(), 3, 1e6),),
-            checks=(CrossCheck("Little's law", True, f"{chance.random():.3f}"),),
-        ),
+        truth=replace(known(tick.truth), group_size=chance.random()),
         exposure=exposure,
-        predicted=Prediction(chance.random(), 2.0, "network wait: 97 % of a commit", None),
-        faults=(
-            Fault(seed, "isolate", None, "db1", 1.0, None, "tui (pid 7)", {"rtt@db2": 0.5}),
-        ),
+        faults=(Fault(seed, "isolate", None, "db1", 1.0, None, "tui (pid 7)", {"rtt@db2": 0.5}),),
         epochs=(Epoch(1, 0.5, "rtt 0 -> 85 ms", 500.0, chance.random(), before=side, after=side),),
-    )  # fmt: skip
+    )
 
 
 async def write(file: Path, ticks: Iterable[Tick], about: dict[str, str] = ABOUT) -> None:
