@@ -70,8 +70,8 @@ def test_each_state_lasts_until_the_next_one_and_rates_are_of_before_during_and_
     times_s = [at / 20 + 0.01 for at in range(80)] + [4 + at / 4 + 0.01 for at in range(24)]
     rates = {"before": 20, "during": 12, "after": 4}
     assert rates_of(times_s, windows, 10.0) == pytest.approx(rates, rel=0.02)
-    assert rates_of(times_s, (), 10.0) == rates_of((), windows, 10.0) == {}
     assert set(rates_of(times_s, (FaultSpan("kill", "db1", 2.0, None),), 10.0)) == {"before", "during"}
+    assert rates_of(times_s, (), 10.0) == {}
 
 
 # -- a relation's evidence: what was found, and of one that failed what would hold
@@ -178,21 +178,23 @@ def test_what_is_no_figure_holds_only_where_it_held_every_time_and_what_is_shown
     assert [(each.word, each.holds, each.checked, each.evidence) for each in found] == snapshot
 
 
+MEANWHILE = """\
+fine      |                  |
+fell back | fallbacks=2      |
+slipped   | unprotected=1234 |
+those of phases before are not this one's | fallbacks=5 | fallbacks=5
+"""
+"""Of the protection at the end of the phase, and of that before it."""
+
+
 def test_a_phase_that_fell_back_meanwhile_was_not_protected_whatever_its_end_says(snapshot: object) -> None:
     """It was judged by its end: a fall back and a recovery within the phase passed as protected."""
-    fine = run_of([10.0])
-    before = replace(fine.protection, fallbacks=5)
-    runs = {
-        "fine": fine,
-        "fell back": replace(fine, protection=replace(fine.protection, fallbacks=2)),
-        "slipped": replace(fine, protection=replace(fine.protection, unprotected=1_234)),
-        "those of phases before are not this one's": replace(
-            fine, protection=before, protection_before=before
-        ),
-        "unknown before": replace(fine, protection_before=None),
-    }
-    found = {case: protected(run) for case, run in runs.items()}
-    assert {case: (relation.holds, relation.evidence) for case, relation in found.items()} == snapshot
+    fine, told = run_of([10.0]), {}
+    for case, *changes in table_of(MEANWHILE):
+        now, before = (replace(fine.protection, **fields(each)) for each in changes)
+        told[case] = protected(replace(fine, protection=now, protection_before=before))
+    told["unknown before"] = protected(replace(fine, protection_before=None))
+    assert {case: (relation.holds, relation.evidence) for case, relation in told.items()} == snapshot
 
 
 def test_runs_are_merged_from_histograms_and_not_from_their_percentiles(snapshot: object) -> None:

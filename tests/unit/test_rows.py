@@ -62,21 +62,11 @@ def test_rows_that_came_after_the_first_look_are_not_looked_at() -> None:
 
 
 def test_neighbours_that_differ_alike_are_one_run(snapshot: object) -> None:
-    changed, missing, extra = (
-        RowLook("a", "b", SAME_LOOKS),
-        RowLook("a", None, SAME_LOOKS),
-        RowLook(None, "a", SAME_LOOKS),
-    )
-    left: Unlike = {
-        (1, "x"): changed,
-        (2, "x"): changed,
-        (4, "x"): changed,
-        (5, "x"): missing,
-        (9, "y"): extra,
-    }
+    changed = RowLook("a", "b", SAME_LOOKS)
+    left: Unlike = {(number, "x"): changed for number in (1, 2, 4)}
+    left |= {(5, "x"): RowLook("a", None, SAME_LOOKS), (9, "y"): RowLook(None, "a", SAME_LOOKS)}
     seen = [*((number, "x") for number in range(1, 7)), (9, "y")]
-    assert runs_of(left, seen) == snapshot
-    assert runs_of({(): changed}, [()]) == [RowRun("changed")]
+    assert [*runs_of(left, seen), *runs_of({(): changed}, [()])] == snapshot
 
 
 def test_all_rows_are_counted_and_few_are_kept() -> None:

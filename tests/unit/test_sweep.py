@@ -280,7 +280,7 @@ NO_ANSWER = Unknown("no replica has answered yet")
 
 
 LATE = Lag(67.6, 67.6, "growing", "db2", applied_tps=100.0)
-LAGS = (LATE, replace(LATE, trend="draining", applied_tps=1200.0), replace(LATE, applied_tps=None))
+LAGS = (LATE, replace(LATE, trend="draining", applied_tps=2500.0), replace(LATE, applied_tps=None))
 """Late; it keeps up; by what it applies is unknown."""
 
 
@@ -299,9 +299,9 @@ def test_the_document_has_its_shape_and_every_figure(snapshot: object) -> None:
 
 def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again(snapshot: object) -> None:
     """And what a minute of a cell's load leaves of a replica, whatever earlier runs left."""
-    grid = grid_of("scene=none,mine", "clients=1,8")
-    lost: list[Loss | Unknown] = [*[Loss(7, 5, 9, 40.0)] * 3, NO_ANSWER]
-    lags = (*LAGS, replace(LATE, end=0.9))
+    grid = grid_of("scene=none,mine", "clients=1,8,32")
+    lost: list[Loss | Unknown] = [*[Loss(7, 5, 9, 40.0)] * 5, NO_ANSWER]
+    lags = (*LAGS, replace(LATE, end=0.9), None, LATE)
     runs = [
         run_of(at, 1000.0 * (at + 1), exposure=exposed(100 * at, each), lag=lag)
         for at, (each, lag) in enumerate(zip(lost, lags, strict=True))
@@ -315,7 +315,7 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again(snapsh
     swept.calibration = "this machine's model: median error 5 % over 2 cells, cross-validated; FILE"
     assert markdown(experiment_report(swept)).replace(__version__, "VERSION") == snapshot
     [drawing] = charts(html(experiment_report(swept)))
-    assert {"clients", "preset", "none", "2,000.0"} <= {each.text for each in drawing.findall("{*}text")}
+    assert {"clients", "preset", "none", "2,000"} <= {each.text for each in drawing.findall("{*}text")}
 
 
 def test_no_text_of_the_drawing_is_clipped_or_overwritten(snapshot: object) -> None:
