@@ -36,11 +36,6 @@ async def test_a_drift_is_no_difference_and_a_tie_is_not_decided() -> None:
 
     with_it, without = await paired.differing(turn, paired.LEAST_BLOCKS)
     assert paired.shift_of_blocks(with_it, without) == paired.Shift(3.0, 3.0, 3.0)
-    swaying = [3.0 + (-1) ** (at // 2) * at / 8 for at in range(len(with_it))]
-    for one, other, most, holds in (
-        (with_it, without, 3.5, True),
-        (with_it, without, 2.0, False),
-        (swaying, [0.0] * len(swaying), 3.0, None),
-        (with_it[:2], without[:2], 3.5, None),
-    ):
-        assert shift_figure("P3", "more", one, other, most=most).holds is holds
+    for most, holds in ((3.5, True), (2.0, False)):
+        assert shift_figure("P3", "more", with_it, without, most=most).holds is holds
+    assert shift_figure("P3", "more", with_it[:2], without[:2], most=3.5).holds is None

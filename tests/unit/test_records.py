@@ -45,7 +45,7 @@ def test_they_are_equal_hashed_and_shown_alike() -> None:
         assert repr(one) == repr(first)
     assert link("db1") != shaped("db1")
 
-    @records.dataclass(slots=True)
+    @records.dataclass
     class Counter:
         """Changes."""
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from replexplorer.formats.paths import shipped
 from replexplorer.formats.themes import (
     BUILT_IN,
-    TABLES,
     TOKENS,
     load_themes,
     read_theme,
@@ -46,19 +45,6 @@ def test_windows_of_a_chart_stand_out_from_its_ground_and_from_each_other() -> N
         grounds = [token[f"{kind}bg"] for kind in ("partition", "blocked", "degraded", "down", "restart")]
         assert all(contrast(ground, token["bg"]) >= 1.12 for ground in grounds), name
         assert len(set(grounds)) == len(grounds), name
-
-
-OKABE_AND_ITO = "#000000 #e69f00 #56b4e9 #009e73 #f0e442 #0072b2 #d55e00 #cc79a7 #ffffff"
-LIGHTER = "#007bc0 #e8702a"
-"""Blue and vermillion, as much lighter as the text on them needs (4.5 to 1; `tests/ui/test_theme.py`)."""
-
-
-def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:
-    safe = THEMES["safe"]
-    of_states = {*f"{TABLES['status']} {TABLES['anatomy']} good bad".split()} - {"ack_queue"}
-    assert {safe[token] for token in of_states} <= {*f"{OKABE_AND_ITO} {LIGHTER}".split()}
-    assert safe["good"] == "#56b4e9"
-    assert safe["bad"] == "#e69f00"
 
 
 def test_a_users_theme_comes_after_and_may_replace_a_built_in_one(tmp_path: Path) -> None:
