@@ -48,7 +48,7 @@ r 20, t 21, a 1 7 22, f 2 4 1290, i 1 8, a 1 8 23, s db1 1 5 8 | c1=[8] | c1=[6,
 
 def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: object) -> None:
     """What the table held when it was emptied is no loss. A file that was begun again says nothing of before:
-    its clients of before are told of rows whose intents are gone, which are settled, and so is a client that
+    its clients of before hear of rows whose intents are gone, which are settled, and so is a client that
     left."""
     executed, told = {"db1": f"{A}:1-9", "db2": f"{A}:1-5"}, {}
     for line in LEDGERS.splitlines():

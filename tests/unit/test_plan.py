@@ -1,4 +1,4 @@
-"""The planner: tables for the order, laws on a model of a stack."""
+"""The planner: what runs in which order and back, what is warned of, and what is refused."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def fed(*ticks: Tick) -> History:
 
 
 def beats(text: str) -> History:
-    """`6 5x90 15|`: so many commits in each half second, of 1 ms where nothing else is said; `|`: a mark is
+    """`6 5x90 15|`: the commits of each half second, of 1 ms where nothing else is said; `|`: a mark is
     in it."""
     ticks = []
     for at, each in enumerate(text.split(), 1):

@@ -108,7 +108,7 @@ def test_an_outage_has_a_beginning_an_end_and_its_unprotected_commits(snapshot: 
 
 def test_the_log_says_each_turn_once(snapshot: object) -> None:
     """30 commits went to the binlog before they waited; of the last half second's 500 commits a fifth went in
-    queues that nobody acknowledged."""
+    queues without an acknowledgement."""
     states, seen = follow(CABLE_OUT)
     assert states.unprotected == 160 + 30 + 5000 + 100
     _, ended = follow("0 protected, 1 down, 2 protected")
