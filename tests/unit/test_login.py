@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any
 
@@ -19,6 +19,7 @@ from replexplorer.core.dialect.attaching import WHO
 from replexplorer.core.errors import ServerUnreachable
 from replexplorer.generator.connection import Connection as TheLoads
 from replexplorer.ports import LoadTarget
+from tests.typed import table_of
 
 
 class Connection:
@@ -30,24 +31,20 @@ class Connection:
         self.closed = True
 
 
-async def made(connection: Connection) -> Any:
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.sleep(60)
-    return connection
-
-
-async def refused(_: Connection) -> Any:
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.sleep(60)
-    raise OperationalError(2003, "Can't connect")
-
-
-@pytest.mark.parametrize("driver", [made, refused])
+@pytest.mark.parametrize("refuses", [False, True])
 async def test_a_driver_that_forgets_the_cancel_is_cancelled_all_the_same(
-    driver: Callable[[Connection], Awaitable[Any]], monkeypatch: pytest.MonkeyPatch
+    refuses: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = Connection()
-    monkeypatch.setattr(asyncmy, "connect", lambda **_: driver(connection))
+
+    async def connect(**_: Any) -> Connection:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        if refuses:
+            raise OperationalError(2003, "Can't connect")
+        return connection
+
+    monkeypatch.setattr(asyncmy, "connect", connect)
 
     async def log_in_for_ever() -> None:
         while True:
@@ -60,16 +57,12 @@ async def test_a_driver_that_forgets_the_cancel_is_cancelled_all_the_same(
     done, _ = await asyncio.wait({task}, timeout=5)
     assert done == {task}
     assert task.cancelled()
-    assert connection.closed is (driver is made)
+    assert connection.closed is not refuses
 
 
 @contextlib.asynccontextmanager
 async def rogue(
-    plugin: bytes,
-    version: bytes = b"9.7.4",
-    *,
-    greets_by: bytes = b"caching_sha2_password",
-    pem: bytes = b"",
+    plugin: bytes, pem: bytes = b"", version: bytes = b"9.7.4"
 ) -> AsyncIterator[tuple[int, list[bytes]]]:
     """A server without TLS that greets as MySQL does and asks for the password by a plugin, or sends a key to
     encrypt it by: its port, and what it was sent after it had asked."""
@@ -79,6 +72,7 @@ async def rogue(
         return len(content).to_bytes(3, "little") + bytes([number]) + content
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        greets_by = plugin if pem else b"caching_sha2_password"
         # 0F A2 and 0B 00, the flags: protocol 4.1, plugins by name, and no TLS
         flags = b"12345678\0\x0f\xa2\xff\x02\0\x0b\0\x15" + bytes(10) + b"123456789012\0"
         writer.write(packet(0, b"\x0a" + version + b"\0" + bytes(4) + flags + greets_by + b"\0"))
@@ -103,38 +97,39 @@ async def rogue(
         await asyncio.wait_for(asyncio.gather(*serving), 10)
 
 
-async def test_no_server_gets_the_password_as_it_is_without_tls() -> None:
-    for plugin, mode in product((b"mysql_clear_password", b"dialog"), ("PREFERRED", "DISABLED", None)):
-        async with rogue(plugin) as (port, got):
-            with pytest.raises(ServerUnreachable, match="asks for the password in clear text"):
-                await log_in("127.0.0.1", port, "u", "topsecret", tls=Tls(mode) if mode else None)
-            target = LoadTarget("127.0.0.1", port, "u", "topsecret", "direct")
-            with pytest.raises(ServerUnreachable, match="asks for the password in clear text"):
-                await TheLoads.open(target, "d", timeout_s=5)
-        assert b"topsecret" not in b"".join(got), (plugin, mode)
-
-
 def pem() -> bytes:
     key = rsa.generate_private_key(65537, 2048).public_key()
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
-async def test_without_tls_no_password_goes_by_a_key_that_whoever_answers_has_sent() -> None:
-    """The stack's own servers, which have no mode, are not asked for theirs."""
-    for plugin, mode in product(
-        (b"caching_sha2_password", b"sha256_password"), ("PREFERRED", "DISABLED", None)
-    ):
-        async with rogue(plugin, greets_by=plugin, pem=pem()) as (port, got):
+PLUGINS = """\
+mysql_clear_password  | asks for the password in clear text
+dialog                | asks for the password in clear text
+caching_sha2_password | an RSA key that is not known here
+sha256_password       | an RSA key that is not known here
+"""
+
+
+async def test_without_tls_no_password_goes_in_clear_text_or_by_a_key_that_the_other_end_has_sent() -> None:
+    """The stack's own servers, which have no mode, are not asked for their key."""
+    for (plugin, why), mode in product(table_of(PLUGINS), ("PREFERRED", "DISABLED", None)):
+        by_key = "RSA" in why
+        async with rogue(plugin.encode(), pem() if by_key else b"") as (port, got):
             with pytest.raises(ServerUnreachable) as caught:
                 await log_in("127.0.0.1", port, "u", "topsecret", tls=Tls(mode) if mode else None)
-        sends = mode is None
-        assert ("an RSA key that is not known here" in caught.value.message) is not sends
-        assert ("--ssl-mode=REQUIRED" in (caught.value.hint or "")) is not sends
+            if not by_key:
+                target = LoadTarget("127.0.0.1", port, "u", "topsecret", "direct")
+                with pytest.raises(ServerUnreachable, match=why):
+                    await TheLoads.open(target, "d", timeout_s=5)
+        sends = by_key and mode is None
+        assert (why in caught.value.message) is not sends, (plugin, mode)
+        assert ("--ssl-mode=REQUIRED" in (caught.value.hint or "")) is (by_key and not sends)
+        assert b"topsecret" not in b"".join(got)
         assert [len(each) for each in got if len(each) > 4 + 20] == [4 + 256] * sends, (plugin, mode)
 
 
 async def test_a_greeting_in_another_protocol_and_figures_that_are_text_are_one_line() -> None:
-    async with rogue(b"x", b"none.at.all") as (port, _):
+    async with rogue(b"x", version=b"none.at.all") as (port, _):
         with pytest.raises(ServerUnreachable, match="is not a MySQL server"):
             await log_in("127.0.0.1", port, "u", "p")
     with pytest.raises(ServerUnreachable, match="db does not answer like a MySQL server") as caught:

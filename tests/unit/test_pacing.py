@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import sqrt
+from math import exp
 from random import Random
+from statistics import fmean, pstdev
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,6 @@ from replexplorer.core.load.pacing import (
     CLOSED,
     EVEN,
     POISSON,
-    Arrivals,
     Pace,
     Schedule,
     backlog_bound,
@@ -23,35 +23,19 @@ from replexplorer.core.load.pacing import (
 )
 from tests.typed import values_of
 
-rates = st.floats(0.5, 20_000)
 seeds = st.integers(0, 2**32)
 spacings = st.sampled_from((POISSON, EVEN))
 
 
-def times(arrivals: Arrivals, until_s: float) -> list[float]:
-    found = []
-    while arrivals.next_s <= until_s:
-        found.append(arrivals.next_s)
-        arrivals.advance()
-    return found
-
-
 def test_poisson_gaps_are_exponential() -> None:
-    found = times(Arrivals(100, POISSON, Random(5), 0.0), 400)
-    gaps = [after - before for before, after in pairwise(found)]
-    mean = sum(gaps) / len(gaps)
-    deviation = sqrt(sum((gap - mean) ** 2 for gap in gaps) / len(gaps))
+    steps = Steps(Pace.open(100, POISSON), 5)
+    for second in range(400):
+        steps.look(second + 1.0, 10**9)
+    gaps = [after - before for before, after in pairwise(steps.taken)]
+    mean = fmean(gaps)
     assert mean == pytest.approx(0.01, rel=0.03)
-    assert deviation == pytest.approx(mean, rel=0.03)
-    assert sum(gap > 0.02 for gap in gaps) / len(gaps) == pytest.approx(2.718281828**-2, rel=0.06)
-
-
-@given(rates, st.floats(0, 1e6), st.integers(1, 100_000))
-def test_even_arrivals_never_drift(rate: float, start_s: float, number: int) -> None:
-    arrivals = Arrivals(rate, EVEN, Random(0), start_s)
-    for _ in range(min(number, 2000) - 1):
-        arrivals.advance()
-    assert arrivals.next_s == pytest.approx(start_s + min(number, 2000) / rate, abs=1e-9, rel=1e-12)
+    assert pstdev(gaps) == pytest.approx(mean, rel=0.03)
+    assert sum(gap > 0.02 for gap in gaps) / len(gaps) == pytest.approx(exp(-2), rel=0.06)
 
 
 class Steps:
@@ -102,44 +86,32 @@ def test_looking_seldom_changes_no_intended_time(
     seldom.look(now_s, 10**9)
     kept = len(seldom.taken)
     assert seldom.taken == often.taken[:kept]
-    assert kept + seldom.schedule.dropped == len(times(Arrivals(rate, spacing, Random(seed), 0.0), now_s))
+    assert kept + seldom.schedule.dropped == len(often.taken)
 
 
 def test_a_stall_fills_the_backlog_and_drops_the_rest_counted() -> None:
     steps = Steps(Pace.open(1000, EVEN), 1)
     steps.look(25.0005, 0)
     schedule = steps.schedule
-    assert schedule.arrived == 25_000
-    assert len(schedule.waiting) == 10_000
-    assert schedule.dropped == 15_000
-    assert max(steps.lateness_s) == pytest.approx(24.9995)
-    assert schedule.waiting[0] == pytest.approx(0.001)
+    assert (schedule.arrived, len(schedule.waiting), schedule.dropped) == (25_000, 10_000, 15_000)
+    assert (max(steps.lateness_s), schedule.waiting[0]) == pytest.approx((24.9995, 0.001))
     schedule.drop_waiting()
-    assert len(schedule.waiting) == 0
-    assert schedule.dropped == 25_000
+    assert (len(schedule.waiting), schedule.dropped) == (0, 25_000)
 
 
 def test_another_rate_holds_from_now_on_and_keeps_who_waits() -> None:
     steps = Steps(Pace.open(100, EVEN), 1)
     steps.look(1.0, 0)
-    waited = len(steps.schedule.waiting)
-    steps.schedule.change(Pace.open(10, EVEN), 1.0)
-    assert steps.schedule.next_s == pytest.approx(1.1)
-    steps.look(2.0005, 0)
-    assert len(steps.schedule.waiting) == waited + 10
-    steps.schedule.change(Pace(), 2.5)
-    assert steps.schedule.next_s is None
-    assert steps.schedule.pace.mode == CLOSED
-    steps.look(60.0, 0)
-    assert len(steps.schedule.waiting) == waited + 10
-
-
-def test_the_same_pace_again_changes_nothing() -> None:
-    schedule = Schedule(Random(3))
-    schedule.change(Pace.open(5.0), 0.0)
+    schedule, waited = steps.schedule, len(steps.schedule.waiting)
     due_s = schedule.next_s
-    schedule.change(Pace.open(5.0), 0.05)
-    assert schedule.next_s == due_s
+    for pace, at_s, next_s in ((Pace.open(100, EVEN), 1.005, due_s), (Pace.open(10, EVEN), 1.0, 1.1)):
+        schedule.change(pace, at_s)
+        assert schedule.next_s == pytest.approx(next_s), "the same pace again changes nothing"
+    steps.look(2.0005, 0)
+    assert len(schedule.waiting) == waited + 10
+    schedule.change(Pace(), 2.5)
+    steps.look(60.0, 0)
+    assert (schedule.next_s, schedule.pace.mode, len(schedule.waiting)) == (None, CLOSED, waited + 10)
 
 
 def test_a_pace_is_shared_out_with_its_backlog() -> None:
@@ -148,16 +120,22 @@ def test_a_pace_is_shared_out_with_its_backlog() -> None:
     assert Pace.open(50, POISSON, 0.1) == Pace(5, POISSON, 100)
 
 
-@given(st.lists(st.tuples(st.integers(0, 1024), st.integers(1, 8)), min_size=1, max_size=6))
-def test_clients_are_shared_out_and_nobody_moves(changes: list[tuple[int, int]]) -> None:
-    shares: list[int] = []
-    for clients, processes in changes:
-        before, shares = shares, share_out(clients, shares, processes)
-        assert sum(shares) == clients
-        assert len(shares) >= max(processes, len(before))
-        moves = [now - then for now, then in zip(shares, before, strict=False)]
-        assert all(move >= 0 for move in moves) or all(move <= 0 for move in moves)
-    assert max(share_out(100, [], 4)) - min(share_out(100, [], 4)) == 0
+SHARES = """\
+10  []        4 [3,3,2,2]
+100 []        4 [25,25,25,25]
+12  [3,3,2,2] 4 [3,3,3,3]
+6   [3,3,2,2] 4 [1,1,2,2]
+6   [3,3,2,2] 2 [1,1,2,2]
+3   [1]       2 [2,1]
+0   [2,1]     2 [0,0]
+"""
+"""Clients, how many each process has, how many processes there are to be, and how they are shared out: no
+client moves from one to another."""
+
+
+def test_clients_are_shared_out_and_no_client_moves() -> None:
+    for clients, before, processes, after in values_of(SHARES):
+        assert share_out(clients, before, processes) == after, (clients, before)
 
 
 PROCESSES = """\

@@ -30,9 +30,6 @@ def _directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_words_of_the_command_line_name_a_host_for_each_node() -> None:
     assert asked([f"db1={A}", f"db2={B}", "db3=far"]) == {"db1": A, "db2": B, "db3": "far"}
-
-
-def test_what_is_no_node_and_host_is_refused_by_name() -> None:
     for word in ("db1", "db1=", f"primary={A}", f"={A}", f"db0={A}"):
         assert "--on" in refused(asked, [word])
     assert "db1 twice" in refused(asked, [f"db1={A}", f"db1={B}"])
@@ -53,32 +50,20 @@ def test_a_host_is_an_address_or_the_name_of_a_context_without_tls(monkeypatch: 
         address_of("secret")
 
 
-def test_the_first_node_has_the_host_that_keeps_what_is_shared() -> None:
-    placed = Placement({"db10": B, "db2": A, "db1": A})
-    assert placed.names == (A, B)
-    assert placed.nodes_on(A) == ("db1", "db2")
-    assert placed.words(B) == f"{B} (db10)"
-
-
-def test_another_shell_finds_the_hosts_by_the_name_of_the_stack() -> None:
+def test_another_shell_finds_the_hosts_by_the_name_of_the_stack_and_a_broken_file_is_named() -> None:
     placed = Placement({"db1": A, "db2": B}, "network", "async", "source=db2\n")
-    assert hosts.read("far") is None
     hosts.write("far", placed)
     assert hosts.read("far") == placed
     assert hosts.stacks() == ["far"]
-    assert (paths.stack_directory("far") / "hosts.json").stat().st_mode & 0o777 == 0o600
-    hosts.forget("far")
-    assert hosts.read("far") is None
-    assert hosts.stacks() == []
-
-
-def test_a_broken_file_is_named() -> None:
-    hosts.write("far", Placement({"db1": A}))
     file = paths.stack_directory("far") / "hosts.json"
+    assert file.stat().st_mode & 0o777 == 0o600
     for text in ("", "{}", "[1]", '{"hosts": {}}', '{"hosts": {"one": "a"}}', '{"hosts": 3}'):
         file.write_text(text)
         with pytest.raises(MissingPiece, match=r"hosts\.json"):
             hosts.read("far")
+    hosts.forget("far")
+    assert hosts.read("far") is None
+    assert hosts.stacks() == []
 
 
 # -- a stack on several hosts
@@ -89,13 +74,14 @@ PLACED = Placement({"db1": A, "db2": C}, "network", "galera")
 
 
 class Client:
-    """A daemon with the containers of some nodes."""
+    """A daemon with the containers of some nodes, of which the last one's server has ended."""
 
     def __init__(self, *nodes: str) -> None:
         self.nodes = nodes
+        self.gone: list[str] = []
 
-    def containers(self, *, all: bool, filters: Any) -> list[dict[str, Any]]:  # noqa: A002 - the SDK's
-        return [
+    def containers(self, *, all: bool = False, filters: Any) -> list[dict[str, Any]]:  # noqa: A002 - the SDK's
+        found = [
             {
                 "Id": f"{node} {role}",
                 "Labels": {STACK: "far", NODE: node, ROLE: role, HOST: "any"},
@@ -107,6 +93,20 @@ class Client:
             for node in self.nodes
             for role in ("sidecar", "mysqld")
         ]
+        return found if all else found[:-1]
+
+    def volumes(self, *, filters: Any) -> dict[str, Any]:
+        labels = {STACK: "far"}
+        of_nodes = [{"Name": f"{node} data", "Labels": {**labels, NODE: node}} for node in self.nodes]
+        return {"Volumes": [*of_nodes, {"Name": "tools", "Labels": labels}]}
+
+    def networks(self, *, filters: Any) -> list[dict[str, Any]]:
+        return [{"Id": "network"}]
+
+    def remove(self, found: str, **options: Any) -> None:
+        self.gone.append(found)
+
+    remove_container = remove_volume = remove_network = remove
 
     def info(self) -> dict[str, Any]:
         return {"Swarm": {"ControlAvailable": True}}
@@ -171,35 +171,10 @@ async def test_hosts_that_answer_and_have_nothing_have_no_stack(monkeypatch: pyt
     assert await provider(monkeypatch, {A: Client(), C: Client()}).nodes() == []
 
 
-class Emptied(Client):
-    """A daemon that is told what to remove; the server of the last node has ended."""
-
-    def __init__(self, *nodes: str) -> None:
-        super().__init__(*nodes)
-        self.gone: list[str] = []
-
-    def containers(self, *, all: bool = False, filters: Any) -> list[dict[str, Any]]:  # noqa: A002
-        found = super().containers(all=all, filters=filters)
-        return found if all else found[:-1]
-
-    def volumes(self, *, filters: Any) -> dict[str, Any]:
-        labels = {STACK: "far"}
-        of_nodes = [{"Name": f"{node} data", "Labels": {**labels, NODE: node}} for node in self.nodes]
-        return {"Volumes": [*of_nodes, {"Name": "tools", "Labels": labels}]}
-
-    def networks(self, *, filters: Any) -> list[dict[str, Any]]:
-        return [{"Id": "network"}]
-
-    def remove(self, found: str, **options: Any) -> None:
-        self.gone.append(found)
-
-    remove_container = remove_volume = remove_network = remove
-
-
 async def test_down_removes_all_of_a_stack_and_less_replicas_only_their_nodes(
     monkeypatch: pytest.MonkeyPatch, snapshot: object
 ) -> None:
-    here, there = Emptied("db1"), Emptied("db2", "db3")
+    here, there = Client("db1"), Client("db2", "db3")
     stack = provider(monkeypatch, {A: here, C: there})
     await stack.shrink(1)
     assert here.gone == []

@@ -16,7 +16,7 @@ from replexplorer.cli.output import Output
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.text import LAYOUT, json_escaped, one_line, printable, shortened, table
+from replexplorer.core.text import LAYOUT, json_escaped, printable, table
 from replexplorer.core.tick import Tick
 from replexplorer.formats.export import csv_rows, json_lines
 from tests.fakes.facade import WALL_S, make_tick
@@ -28,23 +28,17 @@ SHOWN = r"a\x1b[31mb\x9b2Jc\x7fd\u202ee\u2066f\r\ng"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def test_what_a_terminal_obeys_is_shown() -> None:
-    assert printable(HOSTILE) == SHOWN
+SHOWN_AS = {
+    HOSTILE: SHOWN,
+    "\udcff\u2028": r"\udcff\u2028",
+    "a\u200bb\u00ad\ufeff\ue000\u0378\U000e0041": r"a\u200bb\xad\ufeff\ue000\u0378\U000e0041",
+    "⣿ ① ▸ é 日本\u3000\u00a0🔬\ufe0f →": "⣿ ① ▸ é 日本\u3000\u00a0🔬\ufe0f →",
+}
+
+
+def test_what_a_terminal_obeys_is_shown_and_what_is_harmless_passes_unchanged() -> None:
+    assert {text: printable(text) for text in SHOWN_AS} == SHOWN_AS
     assert printable("a\n\tb\x07", LAYOUT) == "a\n\tb\\x07"
-    assert printable("\udcff\u2028") == r"\udcff\u2028"
-    assert (
-        printable("a\u200bb\u00ad\ufeff\ue000\u0378\U000e0041") == r"a\u200bb\xad\ufeff\ue000\u0378\U000e0041"
-    )
-
-
-def test_what_is_harmless_passes_unchanged() -> None:
-    for text in (
-        "",
-        "rtt 20 → 85 ms",
-        "⣿ ① ▸ é 日本\u3000\u00a0🔬\ufe0f",
-        "mysql://u:p@127.0.0.1:3306/sandbox",
-    ):
-        assert printable(text) == one_line(text) == text
 
 
 @given(st.text(st.characters(), max_size=40))
@@ -57,39 +51,25 @@ def test_whatever_comes_in_nothing_is_obeyed_and_json_means_the_same(text: str) 
     assert json.loads(document) == text
 
 
-@given(st.text(max_size=60), st.integers(4, 40))
-def test_a_long_text_keeps_its_beginning_and_its_end(text: str, most: int) -> None:
-    short = shortened(text, most)
-    assert len(short) == min(len(text), most)
-    if len(text) > most:
-        assert short.count("…") >= 1
-        assert short[0] == text[0]
-        assert short[-1] == text[-1]
-
-
-def test_an_error_is_one_short_line_whatever_it_repeats() -> None:
-    err, out = io.StringIO(), io.StringIO()
-    console = Output(json=True, out=out, err=err)
-    console.fail(UsageError(f"no lab {HOSTILE} {'x' * 5000} here", f"{RED}look"))
-    line = err.getvalue()
-    assert line.startswith(r"replexplorer: no lab a\x1b[31mb\x9b2Jc\x7fd\u202ee\u2066f g xxx")
-    assert line.endswith("xxx here: \\x1b[31mlook\n")
-    assert "…" in line
-    assert len(line) < 600
-    assert not OBEYED.search(out.getvalue())
-    assert json.loads(out.getvalue())["error"]["message"].startswith(f"no lab {HOSTILE}")
-
-
-def test_narration_warnings_progress_and_tables_show_it() -> None:
-    err, out = io.StringIO(), io.StringIO()
+def test_what_is_printed_shows_it_on_short_lines_and_json_keeps_it() -> None:
+    """Narration, warnings, progress, tables, and an error, whatever it repeats."""
+    err, out, answer = io.StringIO(), io.StringIO(), io.StringIO()
     console = Output(out=out, err=err)
     console.narrate(HOSTILE)
     console.warn(f"{HOSTILE}{'y' * 5000}")
     console.progress(HOSTILE)
     console.print(table([(HOSTILE, "1"), ("b", "2")], ("NAME", "N")))
-    assert not OBEYED.search(err.getvalue().replace("\r\n", "\n") + out.getvalue())
-    assert err.getvalue().count("\n") == 4
-    assert out.getvalue().count("\n") == 3
+    Output(json=True, out=answer, err=err).fail(
+        UsageError(f"no lab {HOSTILE} {'x' * 5000} here", f"{RED}look")
+    )
+    assert not OBEYED.search(err.getvalue().replace("\r\n", "\n") + out.getvalue() + answer.getvalue())
+    assert (err.getvalue().count("\n"), out.getvalue().count("\n")) == (5, 3)
+    line = err.getvalue().splitlines()[-1]
+    assert line.startswith(r"replexplorer: no lab a\x1b[31mb\x9b2Jc\x7fd\u202ee\u2066f g xxx")
+    assert line.endswith("xxx here: \\x1b[31mlook")
+    assert "…" in line
+    assert len(line) < 600
+    assert json.loads(answer.getvalue())["error"]["message"].startswith(f"no lab {HOSTILE}")
 
 
 def hostile_session() -> list[Tick]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from bench.prediction_tables import validation_markdown
 from replexplorer.cli.arguments import COMMANDS, GROUPS, build_parser
 from replexplorer.cli.experiment import DRILLS
@@ -20,6 +22,7 @@ from replexplorer.formats.play_script import read_play
 from replexplorer.ui.actions import ACTIONS, key_label, keys_of
 from tests.pictures import SIZES
 
+Rows = Iterable[tuple[str, ...]]
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -35,7 +38,7 @@ def drawn(name: str, what: str) -> str:
     return re.sub(r"\|(---\|)+", lambda line: line[0].replace("---", " --- "), str(found).strip())
 
 
-def table_of(rows: Iterable[tuple[str, ...]], *heads: str) -> str:
+def table_of(rows: Rows, *heads: str) -> str:
     """A table of the docs."""
     cells = [heads, ("---",) * len(heads), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
@@ -52,45 +55,18 @@ def default_words(knob: Knob) -> str:
     return f"{usual} ({', '.join(others)})" if others else usual
 
 
-def check(name: str, what: str, rows: Iterable[tuple[str, ...]], *heads: str) -> None:
-    """A table of the docs is this one: paste it where it differs."""
-    assert drawn(f"reference/{name}", what) == table_of(rows, *heads)
+def knobs() -> Rows:
+    for knob in BY_KEY.values():
+        names = dict.fromkeys((knob.key, *knob.variables[:1]))
+        yield ", ".join(f"`{name}`" for name in names), describe_range(knob), default_words(knob), knob.help
 
 
-def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
-    rows = [
-        (
-            ", ".join(f"`{name}`" for name in dict.fromkeys((k.key, *k.variables[:1]))),
-            describe_range(k),
-            default_words(k),
-            k.help,
-        )
-        for k in BY_KEY.values()
-    ]
-    check("knobs", "knobs", rows, "knob", "values", "default", "what it does")
+def keys() -> Rows:
+    for each in ACTIONS:
+        yield f"`{each.id}`", " ".join(f"`{key_label(key)}`" for key in keys_of(each.id, {})), each.title
 
 
-def test_the_table_of_faults_is_drawn_from_their_kinds() -> None:
-    rows = [(f"`{kind.form}`", kind.does, kind.without_node, kind.undone) for kind in KINDS]
-    check("faults", "faults", rows, "fault", "what happens", "without `@NODE`", "`fault clear`")
-
-
-def test_the_tables_of_drills_are_drawn_from_those_that_ship() -> None:
-    drills = [(f"`{drill.name}`", drill.title, drill.teaches) for drill in DRILLS.shipped().values()]
-    figures = [(f"`{name}`", words) for name, words in FIGURES.items()]
-    check("drills", "drills", drills, "drill", "what happens", "what it shows")
-    check("drills", "figures", figures, "figure", "what it is")
-
-
-def test_the_table_of_keys_is_drawn_from_the_actions() -> None:
-    rows = [
-        (f"`{each.id}`", " ".join(f"`{key_label(key)}`" for key in keys_of(each.id, {})), each.title)
-        for each in ACTIONS
-    ]
-    check("keys", "keys", rows, "id", "keys", "does")
-
-
-def test_the_table_of_commands_is_drawn_from_the_parser() -> None:
+def commands() -> Rows:
     parsers: dict[str, argparse.ArgumentParser] = {}
 
     def collect(parser: argparse.ArgumentParser, name: str = "") -> None:
@@ -100,15 +76,42 @@ def test_the_table_of_commands_is_drawn_from_the_parser() -> None:
                 collect(child, f"{name} {word}".strip())
 
     collect(build_parser())
-    rows = []
     for group, verbs in GROUPS.items():
-        rows.append((f"**{group}**", ""))
+        yield f"**{group}**", ""
         for name in (name for verb in verbs for name in COMMANDS if f"{name} ".startswith(f"{verb} ")):
             typed = re.sub(r" \[-(?:[^][]|\[[^]]*\])*\]", "", parsers[name].format_usage())
             if "run" in COMMANDS[name] and name != "config":
-                rows.append((f"`{' '.join(typed.split()[2:])}`", COMMANDS[name]["does"]))
-    check("commands", "commands", rows, "command", "what it does")
-    assert len(page("reference/commands").encode()) <= 9 * 1024
+                yield f"`{' '.join(typed.split()[2:])}`", COMMANDS[name]["does"]
+
+
+def faults() -> Rows:
+    return [(f"`{kind.form}`", kind.does, kind.without_node, kind.undone) for kind in KINDS]
+
+
+def drills() -> Rows:
+    return [(f"`{drill.name}`", drill.title, drill.teaches) for drill in DRILLS.shipped().values()]
+
+
+def figures() -> Rows:
+    return [(f"`{name}`", words) for name, words in FIGURES.items()]
+
+
+TABLES = {
+    "knobs: knobs | knob | values | default | what it does": knobs,
+    "faults: faults | fault | what happens | without `@NODE` | `fault clear`": faults,
+    "drills: drills | drill | what happens | what it shows": drills,
+    "drills: figures | figure | what it is": figures,
+    "keys: keys | id | keys | does": keys,
+    "commands: commands | command | what it does": commands,
+}
+"""Pages and their tables with the heads: paste one where it differs."""
+
+
+@pytest.mark.parametrize("where", TABLES)
+def test_the_tables_of_the_docs_are_drawn_from_the_code(where: str) -> None:
+    place, *heads = where.split(" | ")
+    name, what = place.split(": ")
+    assert drawn(f"reference/{name}", what) == table_of(TABLES[where](), *heads)
 
 
 def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> None:
@@ -119,33 +122,31 @@ def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> 
     assert str(shipped_calibration().calibration.validation) in README
 
 
-def test_the_readme_is_read_in_five_minutes() -> None:
+def test_the_readme_and_the_commands_are_read_in_five_minutes() -> None:
     assert len(README.encode()) <= 5 * 1024
+    assert len(page("reference/commands").encode()) <= 9 * 1024
 
 
-def test_links_and_named_files_are_there() -> None:
+def test_links_and_named_files_are_there_and_lines_fit_a_terminal_and_a_diff() -> None:
+    """At most 120 columns: what can be broken, which rows of tables, pictures and addresses cannot."""
     for file in PAGES:
         text = file.read_text(encoding="utf-8")
         linked = [file.parent / target for target in re.findall(r"\]\(([^)#:]+)\)", text)]
-        named = [ROOT / name for name in re.findall(r"\bdocs/[a-z/-]+\.md", text)]
-        assert [path for path in (*linked, *named) if not path.exists()] == [], file
+        assert [path for path in (*linked, *named_in(text)) if not path.exists()] == [], file
+        text = re.sub(r"<!-- (\S+): .*?<!-- end of \1 -->", "", text, flags=re.DOTALL)
+        lines = (re.sub(r"\]\([^)]*\)", "", line) for line in text.splitlines())
+        assert [line for line in lines if len(line) > 120 and not line.startswith(("|", "!["))] == [], file
+
+
+def named_in(text: str) -> list[Path]:
+    return [ROOT / name for name in re.findall(r"\bdocs/[a-z/-]+\.md", text)]
 
 
 def test_pages_that_the_code_names_are_there() -> None:
     sources = (file for room in ("replexplorer", "bench") for file in (ROOT / room).rglob("*"))
     for file in (each for each in sources if each.suffix in (".py", ".toml")):
-        named = re.findall(r"\bdocs/[a-z/-]+\.md", file.read_text(encoding="utf-8"))
-        assert [name for name in named if not (ROOT / name).exists()] == [], file
-
-
-def test_lines_fit_a_terminal_and_a_diff() -> None:
-    """At most 120 columns: what can be broken, which rows of tables, pictures and addresses cannot."""
-    for file in PAGES:
-        text = re.sub(
-            r"<!-- (\S+): .*?<!-- end of \1 -->", "", file.read_text(encoding="utf-8"), flags=re.DOTALL
-        )
-        lines = (re.sub(r"\]\([^)]*\)", "", line) for line in text.splitlines())
-        assert [line for line in lines if len(line) > 120 and not line.startswith(("|", "!["))] == [], file
+        named = named_in(file.read_text(encoding="utf-8"))
+        assert [path for path in named if not path.exists()] == [], file
 
 
 # -- what the README shows was drawn by the play next to it, over the tour that ships

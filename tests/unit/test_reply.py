@@ -83,40 +83,25 @@ def test_a_refusal_may_come_instead_of_rows_or_among_them(new_form: bool, where:
     assert fed_in_pieces(packets(*among), where) == refused
 
 
-def test_one_reader_follows_reply_after_reply() -> None:
-    reply = Reply()
-    for payloads in (
-        [ok()],
-        result([b"\x01a"], 1, new_form=True),
-        [err(1205, "x")],
-        [ok(b"Rows matched: 1")],
-    ):
-        assert reply.feed(packets(*payloads)) is not False
+INSERT = WORKLOADS["insert"].statements[0]
 
 
-def test_an_execution_is_what_the_protocol_says() -> None:
-    assert execution(7, "i")((258,)) == bytes.fromhex("12000000 17 07000000 00 01000000 00 01 0380 02010000")
-    assert execution(7, "")(()) == bytes.fromhex("0a000000 17 07000000 00 01000000")
-    built = execution(1, "si")((b"ab", 5))
-    assert built == bytes.fromhex("17000000 17 01000000 00 01000000 00 01 fd00 0380 02 6162 05000000")
-
-
-def test_long_texts_have_long_lengths() -> None:
+def test_an_execution_is_what_the_protocol_says_and_a_text_has_its_values_written_in(
+    snapshot: object,
+) -> None:
+    assert [
+        execution(7, "i")((258,)),
+        execution(7, "")(()),
+        execution(1, "si")((b"ab", 5)),
+        text_query(INSERT)((42, b"12-34", b"56")),
+        text_query(Statement("select", "SELECT 5 % 3, '100%'", prepared=False))(()),
+        text_query(Statement("select", "SELECT 5 % ?", parameters="i", prepared=False))((3,)),
+    ] == snapshot
     for size, length in ((250, "fa"), (251, "fcfb00"), (65535, "fcffff"), (65536, "fd000001")):
         text = b"1" * size
         built = execution(1, "s")((text,))
         assert built.endswith(bytes.fromhex("01 fd00") + bytes.fromhex(length) + text)
         assert int.from_bytes(built[:3], "little") == len(built) - 4
-
-
-def test_a_text_statement_has_its_values_written_in() -> None:
-    insert = WORKLOADS["insert"].statements[0]
-    sent = text_query(insert)((42, b"12-34", b"56"))
-    assert sent[4:] == b"\x03INSERT INTO sbtest2 (id, k, c, pad) VALUES (0, 42, '12-34', '56')"
-    percent = Statement("select", "SELECT 5 % 3, '100%'", prepared=False)
-    assert text_query(percent)(())[4:] == b"\x03SELECT 5 % 3, '100%'"
-    percent = Statement("select", "SELECT 5 % ?", parameters="i", prepared=False)
-    assert text_query(percent)((3,))[4:] == b"\x03SELECT 5 % 3"
 
 
 NODE = b"8b689583-e7ba-11f1-9059-0242ac160002"

@@ -31,23 +31,17 @@ def journal_of(directory: Path, port: int) -> ChangeJournal:
     return journal
 
 
-def test_a_journal_that_an_attach_still_holds_keeps_no_other_from_being_undone(
+def test_a_journal_that_an_attach_holds_is_the_error_and_keeps_no_other_from_being_undone(
     directory: Path, run: Run
 ) -> None:
-    journal_of(directory, 2).close()
-    with closing(journal_of(directory, 1)) as held:
-        said = run("revert")
-    assert said.code == 4
-    assert "undoing what is left at 127.0.0.1:2" in said.err
-    assert "sync_binlog" in said.out
     told = "replexplorer: another `attach --allow-changes` (pid 4711) is changing these servers: stop it"
-    assert told in said.err
-    assert held.file.exists()
-
-
-def test_a_journal_that_alone_was_meant_and_is_held_is_the_error(directory: Path, run: Run) -> None:
-    with closing(journal_of(directory, 1)):
+    with closing(journal_of(directory, 1)) as held:
         for words in ("revert", "revert mysql://u@127.0.0.1:1"):
             said = run(words)
-            assert said.code == 4
-            assert "(pid 4711) is changing these servers" in said.err
+            assert (said.code, told in said.err) == (4, True)
+        journal_of(directory, 2).close()
+        said = run("revert")
+    assert (said.code, told in said.err) == (4, True)
+    assert "undoing what is left at 127.0.0.1:2" in said.err
+    assert "sync_binlog" in said.out
+    assert held.file.exists()

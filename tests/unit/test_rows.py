@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from replexplorer.core.dialect.rows import RowRange
 from replexplorer.core.rows import (
     SAME_LOOKS,
@@ -60,41 +62,34 @@ def test_rows_that_came_after_the_first_look_are_not_looked_at() -> None:
 
 
 def test_neighbours_that_differ_alike_are_one_run(snapshot: object) -> None:
-    changed, missing, extra = (
-        RowLook("a", "b", SAME_LOOKS),
-        RowLook("a", None, SAME_LOOKS),
-        RowLook(None, "a", SAME_LOOKS),
-    )
-    left: Unlike = {
-        (1, "x"): changed,
-        (2, "x"): changed,
-        (4, "x"): changed,
-        (5, "x"): missing,
-        (9, "y"): extra,
-    }
+    changed = RowLook("a", "b", SAME_LOOKS)
+    left: Unlike = {(number, "x"): changed for number in (1, 2, 4)}
+    left |= {(5, "x"): RowLook("a", None, SAME_LOOKS), (9, "y"): RowLook(None, "a", SAME_LOOKS)}
     seen = [*((number, "x") for number in range(1, 7)), (9, "y")]
-    assert runs_of(left, seen) == snapshot
-    assert runs_of({(): changed}, [()]) == [RowRun("changed")]
+    assert [*runs_of(left, seen), *runs_of({(): changed}, [()])] == snapshot
 
 
 def test_all_rows_are_counted_and_few_are_kept() -> None:
     table = TableRows()
     table.add([RowRun("changed", str(key), str(key), 2) for key in range(30)])
-    assert table.rows == {"changed": 60}
-    assert len(table.runs) == 20
+    assert (table.rows, len(table.runs)) == ({"changed": 60}, 20)
     table.add([RowRun("changed")])
     assert table.rows == {"changed": None}
 
 
+VERDICTS = """\
+                |      | alike
+unsettled       |      | unknown
+                | away | unknown
+unsettled extra | away | differs
+"""
+"""How rows differ, and why a node is not known."""
+
+
 def test_a_difference_goes_before_what_is_not_known() -> None:
-    cases: list[tuple[list[Difference], dict[str, str], str]] = [
-        ([], {}, "alike"),
-        (["unsettled"], {}, "unknown"),
-        ([], {"db2": "away"}, "unknown"),
-        (["unsettled", "extra"], {"db3": "away"}, "differs"),
-    ]
-    for kinds, unknown, verdict in cases:
-        tables = {"shop.t": TableRows(dict.fromkeys(kinds, 1))}
+    for kinds, away, verdict in table_of(VERDICTS):
+        tables = {"shop.t": TableRows({kind: 1 for kind in get_args(Difference) if kind in kinds.split()})}
+        unknown = {"db3": away} if away else {}
         assert RowsChecked("db1", nodes={"db2": tables}, unknown=unknown).verdict == verdict
 
 

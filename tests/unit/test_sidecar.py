@@ -54,19 +54,30 @@ def answered(window: Any, rtt_ms: float, now_s: float, *, generation: int = 1, p
     return bool(window.take(echo, now_s + rtt_ms / 1000, 0.0))
 
 
-def test_the_median_is_of_the_last_five_probes_after_the_last_change() -> None:
-    window = probe.Window()
-    for rtt_ms in (9.0, 1.0, 2.0, 3.0, 4.0, 5.0):
-        assert answered(window, rtt_ms, 1.0)
-    assert window.measured_ms() == 3.0
-    assert window.answered == 6
-    under_way = window.send(2.0)
-    window.restart(2.0, 40.0)
-    assert window.measured_ms() is None
-    assert not window.take(probe.Echo(under_way, "172.18.0.3", 1.0, 1, 0.0), 2.1, 40.0)
+PROBED = """\
+9, 1, 2, 3, 4, 5
+0.2
+0.2, 40.4 2 40, 40.4 2 40
+40.3 1 40, 40.3 1 40, 40.3 1 40, 40.3 1 40, 40.3 1 40
+"""
+"""Round trips, each with the generation and the delay of the peer."""
 
 
-def test_a_change_at_the_peer_starts_afresh_and_what_it_answered_before_does_not_count() -> None:
+def test_the_median_is_of_the_last_five_probes_after_the_last_change(snapshot: object) -> None:
+    """The base is learned bare and kept while delays are in force; below delays from before it is what they
+    leave. A change at the peer begins again."""
+    told = {}
+    for line in PROBED.splitlines():
+        window = probe.Window()
+        for at, each in enumerate(line.split(", ")):
+            rtt_ms, generation, peer_ms = map(float, f"{each} 1 0".split()[:3])
+            answered(window, rtt_ms, at, generation=int(generation), peer_ms=peer_ms)
+        told[line] = window.measured_ms(), window.answered, round(window.base_ms, 3), window.peer_delay_ms
+    assert told == snapshot
+
+
+def test_what_was_under_way_at_a_change_does_not_count() -> None:
+    """At this end, or at the peer, which may answer it before its change or after."""
     window = probe.Window()
     assert answered(window, 1.0, 1.0, generation=5)
     early, late = window.send(1.5), window.send(1.6)
@@ -74,24 +85,10 @@ def test_a_change_at_the_peer_starts_afresh_and_what_it_answered_before_does_not
     assert window.measured_ms() is None
     assert not window.take(probe.Echo(early, "172.18.0.3", 1.0, 5, 0.0), 2.0, 0.0)
     assert answered(window, 41.0, 2.1, generation=6, peer_ms=40.0)
-    assert window.measured_ms() == 41.0
-    assert window.peer_delay_ms == 40.0
-
-
-def test_the_base_is_learned_bare_and_kept_while_delays_are_in_force() -> None:
-    window = probe.Window()
-    answered(window, 0.2, 1.0)
-    assert window.base_ms == 0.2
-    answered(window, 40.4, 2.0, generation=2, peer_ms=40.0)
-    answered(window, 40.4, 3.0, generation=2, peer_ms=40.0)
-    assert window.base_ms == 0.2
-
-
-def test_a_base_below_delays_from_before_is_what_they_leave() -> None:
-    window = probe.Window()
-    for _ in range(5):
-        answered(window, 40.3, 1.0, peer_ms=40.0)
-    assert window.base_ms == pytest.approx(0.3)
+    under_way = window.send(2.2)
+    window.restart(2.2, 40.0)
+    assert window.measured_ms() is None
+    assert not window.take(probe.Echo(under_way, "172.18.0.3", 1.0, 6, 0.0), 2.3, 40.0)
 
 
 def test_a_probe_is_lost_past_its_deadline_once_and_found_again_when_it_was_late() -> None:
@@ -108,16 +105,9 @@ def test_a_probe_is_lost_past_its_deadline_once_and_found_again_when_it_was_late
     assert window.lost(90.0, 100.0) == 1
 
 
-def test_probes_are_dense_until_settled() -> None:
-    window = probe.Window()
-    window.restart(0.0, 0.0)
-    assert window.interval_s(0.0) == probe.SETTLING_INTERVAL_S
-    for _ in range(5):
-        answered(window, 1.0, 0.1)
-    assert window.interval_s(0.2) == probe.IDLE_INTERVAL_S
-
-
-def test_the_document_is_compared_and_set(tmp_path: Path) -> None:
+def test_the_document_is_compared_and_set_and_one_that_cannot_be_written_leaves_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And it is written as version 3 of the agent's protocol wrote it, which may have made the stack."""
     path = tmp_path / "requested.json"
     file = shared.DocumentFile(path)
@@ -125,32 +115,23 @@ def test_the_document_is_compared_and_set(tmp_path: Path) -> None:
     assert file.write(0, {"rtt@db2": 85}) == Document(1, {"rtt@db2": 85})
     assert file.write(0, {"rtt@db2": 1}) is None
     assert json.loads(path.read_text()) == {"version": 1, "content": {"rtt@db2": 85}}
-    assert shared.DocumentFile(path).read() == Document(1, {"rtt@db2": 85})
-    assert [each.name for each in tmp_path.glob("[!.]*")] == ["requested.json"]
-
-
-def test_a_document_that_cannot_be_written_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = shared.DocumentFile(tmp_path / "requested.json")
-    file.write(0, {"a": 1})
     monkeypatch.setattr(shared.os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space"):
         file.write(1, {"a": 2})
-    assert file.read() == Document(1, {"a": 1})
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".requested.json.lock", "requested.json"]
+    assert shared.DocumentFile(path).read() == Document(1, {"rtt@db2": 85})
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".requested.json.lock", "requested.json"]
 
 
 def test_a_footprint_is_the_sum_of_all_files_and_unknown_where_one_cannot_look(tmp_path: Path) -> None:
-    (tmp_path / "data" / "mysql" / "sandbox").mkdir(parents=True)
-    (tmp_path / "data" / "mysql" / "ibdata1").write_bytes(b"x" * 100_000)
-    (tmp_path / "data" / "mysql" / "sandbox" / "t.ibd").write_bytes(b"x" * 50_000)
-    (tmp_path / "data" / "loop").symlink_to(tmp_path)
-    first = server.footprint([str(tmp_path / "data")])
+    data = tmp_path / "data"
+    (data / "mysql").mkdir(parents=True)
+    (data / "mysql" / "ibdata1").write_bytes(b"x" * 150_000)
+    (data / "loop").symlink_to(tmp_path)
+    first = server.footprint([str(data)])
     assert 150_000 <= first < 300_000
-    (tmp_path / "data" / "more").write_bytes(b"x" * 100_000)
-    assert server.footprint([str(tmp_path / "data")]) >= first + 100_000
-    assert server.footprint([str(tmp_path / "data"), str(tmp_path / "nowhere")]) is None
+    (data / "more").write_bytes(b"x" * 100_000)
+    assert server.footprint([str(data)]) >= first + 100_000
+    assert server.footprint([str(data), str(tmp_path / "nowhere")]) is None
 
 
 # -- what crosses: one declaration for both sides
@@ -180,11 +161,6 @@ def test_a_request_is_read_and_written_as_its_line(snapshot: object) -> None:
     assert told == snapshot
 
 
-def test_what_is_not_named_of_a_shape_is_plain() -> None:
-    line = {"peer": "db2", "address": "172.18.0.3", "shape": {"loss_percent": 5}}
-    assert wire.read(wire.SetLink, line).shape == wire.Shape(loss_percent=5.0)
-
-
 MALFORMED = """\
 {"op": "set_link", "peer": "db2", "address": "172.18.0.3", "shape": {"delay_ms": "1"}}
 {"op": "set_link", "peer": "db2", "address": "172.18.0.3", "shape": {"cut": 1}}
@@ -210,14 +186,14 @@ def test_what_is_no_request_is_refused(snapshot: object) -> None:
 HEALTH = wire.Health("db1", 1.5, volumes={"data": wire.Volume(5, 3)}, packets={"packets": 7})
 
 
-def test_an_agent_may_tell_more_than_the_app_knows() -> None:
-    told = json.loads(json.dumps(wire.written(HEALTH))) | {"mood": "good"}
-    assert wire.answer(wire.AskHealth(), told) == HEALTH
+NO_HEALTH: list[dict[str, Any]] = [
+    {"node": 1}, {"uptime_s": None}, {"volumes": {"data": 5}}, {"volumes": None}, {"packets": []},
+]  # fmt: skip
 
 
-def test_what_is_no_answer_is_refused() -> None:
-    for name, value in (
-        ("node", 1), ("uptime_s", None), ("volumes", {"data": 5}), ("volumes", None), ("packets", []),
-    ):  # fmt: skip
+def test_an_agent_may_tell_more_than_the_app_knows_and_what_is_no_answer_is_refused() -> None:
+    told = json.loads(json.dumps(wire.written(HEALTH)))
+    assert wire.answer(wire.AskHealth(), told | {"mood": "good"}) == HEALTH
+    for changed in NO_HEALTH:
         with pytest.raises(wire.Malformed):
-            wire.answer(wire.AskHealth(), wire.written(HEALTH) | {name: value})
+            wire.answer(wire.AskHealth(), told | changed)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from pathlib import Path
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -68,27 +69,21 @@ def test_what_is_named_is_removed(kept: Path, run: Run) -> None:
 def test_sql_becomes_the_first_client_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
-    async def address(call: object) -> stack.Dsn:
-        return stack.Dsn(node="db2", dsn="mysql://u:p@h:1/sandbox", path="direct", defaults_file="/x.cnf")
-
-    became: list[list[str]] = []
-    monkeypatch.setattr(stack, "_address", address)
-
-    def become(path: str, words: list[str]) -> int:
-        became.append([path, *words[1:]])
-        return 0
-
+    address = stack.Dsn(node="db2", dsn="mysql://u:p@h:1/sandbox", path="direct", defaults_file="/x.cnf")
+    become = Mock(return_value=0)
+    monkeypatch.setattr(stack, "_address", AsyncMock(return_value=address))
     monkeypatch.setattr(os, "execv", become)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     code, _, err = run("sql db2")
     assert code == 3
-    assert became == []
     assert err.startswith("replexplorer: no mysql, mycli or mariadb is on the PATH: install one")
     for name in ("mariadb", "mycli"):
-        (tmp_path / name).touch(mode=0o755)
+        client = tmp_path / name
+        client.touch(mode=0o755)
         assert run("sql db2").code == 0
-        assert became.pop() == [str(tmp_path / name), "--defaults-file=/x.cnf", "sandbox"]
+        path, words = become.call_args.args
+        assert (path, words[1:]) == (str(client), ["--defaults-file=/x.cnf", "sandbox"])
     assert run("sql --option-file").out == run("dsn --defaults-file").out == "/x.cnf\n"
     assert run("sql --url --json").out == run("dsn --json").out
-    assert became == []
+    assert become.call_count == 2

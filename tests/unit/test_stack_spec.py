@@ -52,7 +52,7 @@ def test_a_node_is_a_sidecar_and_a_server_with_the_least_privileges_and_the_limi
         assert client.made == snapshot
 
 
-def test_limits_stand_in_the_network_s_labels() -> None:
+def test_limits_are_in_the_network_s_labels() -> None:
     gib = 1 << 30
     for limits in (ServerLimits(), ServerLimits(0.5), ServerLimits(None, gib), ServerLimits(2, gib)):
         labels = StackSpec("mine", "async", IMAGES, limits).limit_labels()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,84 +12,44 @@ from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.protection import (
     Evidence,
     Look,
-    OutageSpan,
     Protection,
     ProtectionState,
     Seen,
     States,
-    acks_between,
     blocked_after_s,
     judge,
     meaning_of,
     turn_words,
-    unprotected_between,
     word_of,
 )
 from tests.typed import fields, table_of
 
-PROTECTED, BLOCKED, DEGRADED = ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.DEGRADED
-DOWN, OFF, ARMED = ProtectionState.DOWN, ProtectionState.OFF, ProtectionState.ARMED
-
-
-def look(
-    at_s: float,
-    state: ProtectionState,
-    commits: int = 0,
-    yes_tx: int = 0,
-    no_tx: int = 0,
-    *,
-    oldest_s: float | None = None,
-    waiting: int | None = None,
-    requested: bool = True,
-    uptime_s: float | None = None,
-) -> Look:
-    protection = Protection(state, requested, timeout_ms=10_000, oldest_wait_s=oldest_s, waiting=waiting)
-    status = ServerStatus(
-        uptime_s=int(1000 + at_s if uptime_s is None else uptime_s),
-        binlog_cache_use=commits,
-        yes_tx=yes_tx,
-        no_tx=no_tx,
-    )
-    counters = Sample(at_s, status if state is not DOWN else ServerStatus())
-    return Look(at_s, protection, counters, enabled=state not in (OFF, DOWN))
-
-
-def looks(text: str) -> list[Look]:
-    """`2 blocked 1340 131 oldest_s=1.2`: when, the state, commits, yes_tx and no_tx, and more by name."""
-    found = []
-    for each in text.split(","):
-        at_s, state, *counts = (word for word in each.split() if "=" not in word)
-        found.append(look(float(at_s), ProtectionState(state), *map(int, counts), **fields(each)))
-    return found
-
-
-def follow(seen: Iterable[Look]) -> tuple[States, list[Seen]]:
-    states = States()
-    return states, [states.see(one) for one in seen]
-
-
-CABLE_OUT = looks(
-    "0.0 protected 1000 100, 0.5 protected 1300 130, 2.0 blocked 1340 131 oldest_s=1.2 waiting=30,"
-    "10.5 blocked 1340 131 oldest_s=9.7 waiting=30, 11.0 degraded 1500 131 20, 12.0 degraded 6500 131 520,"
-    "12.5 protected 7000 171 530, 13.0 protected 7300 200 530"
+PROTECTED, OFF, ARMED, BLOCKED = (
+    ProtectionState.PROTECTED,
+    ProtectionState.OFF,
+    ProtectionState.ARMED,
+    ProtectionState.BLOCKED,
 )
 
 
-def test_a_cable_that_is_out_is_a_stall_then_commits_without_protection(snapshot: object) -> None:
-    """The timeout says when it fell back, the oldest wait when it began; 30 commits went to the binlog
-    before they waited; of the last half second's 500 commits a fifth went in queues that nobody
-    acknowledged."""
-    states, seen = follow(CABLE_OUT)
-    turns = [one.turn for one in seen if one.turn]
-    assert [(turn.before, turn.after, round(turn.at_s, 6)) for turn in turns] == snapshot
-    assert states.unprotected == turns[2].unprotected == 160 + 30 + 5000 + 100
-    assert (turns[1].lasted_s, turns[2].outage_s) == pytest.approx((10.0, 0.8))
-    stretches = [stretch for one in seen for stretch in one.stretches]
-    for state, length_s in ((BLOCKED, 10.0), (DEGRADED, 1.7)):
-        assert sum(one.to_s - one.from_s for one in stretches if one.state is state) == pytest.approx(
-            length_s
-        )
-    assert sum(one.unprotected for one in stretches) == states.unprotected
+def look(text: str) -> Look:
+    """`2 blocked 1340 131 0 oldest_wait_s=1.2`: when, the state, commits, yes_tx, no_tx, and more by name."""
+    more = fields(text)
+    words = [each for each in text.split() if "=" not in each and each != "changing"]
+    at_s, state = float(words[0]), ProtectionState(words[1])
+    commits, yes_tx, no_tx = [*map(int, words[2:]), 0, 0, 0][:3]
+    uptime_s = more.pop("uptime_s", int(1000 + at_s))
+    status = ServerStatus(uptime_s=uptime_s, binlog_cache_use=commits, yes_tx=yes_tx, no_tx=no_tx)
+    if state is ProtectionState.DOWN:
+        status = ServerStatus()
+    protection = Protection(state, more.pop("requested", True), timeout_ms=10_000, **more)
+    return Look(at_s, protection, Sample(at_s, status), enabled=state not in (OFF, ProtectionState.DOWN))
+
+
+def follow(looks: str) -> tuple[States, list[Seen]]:
+    """What is seen at each look; `changing`: while a change is under way."""
+    states = States()
+    return states, [states.see(look(each), changing="changing" in each) for each in looks.split(",")]
 
 
 COUNTED = """\
@@ -108,80 +66,69 @@ was down         | 0 down, 1 degraded 150 0 5                      | 0
 
 def test_what_counts_as_unprotected() -> None:
     """As measured: the semi-sync counters count queues."""
-    for case, seen, count in table_of(COUNTED):
-        assert unprotected_between(*looks(seen)) == int(count), case
+    for case, looks, count in table_of(COUNTED):
+        assert follow(looks)[0].unprotected == int(count), case
 
 
-def test_a_state_that_a_change_passes_through_is_no_outage() -> None:
-    states = States()
-    assert states.see(look(0.0, OFF, requested=False)) == Seen()
-    assert states.see(look(0.5, DEGRADED, 10, 0, 3), changing=True) == Seen()
-    assert not states.settled
-    found = states.see(look(1.0, PROTECTED, 20, 4, 3))
-    assert found.stretches == ()
-    assert found.turn is not None
-    assert states.settled is True
-    assert states.unprotected == 0
-
-
-def test_an_outage_that_outlasts_the_change_counts_from_its_beginning() -> None:
-    """The cable is pulled: the change is done a second after the first commit began to wait."""
-    states = States()
-    states.see(look(0.0, PROTECTED))
-    states.see(look(2.0, BLOCKED, oldest_s=1.5, waiting=8), changing=True)
-    found = states.see(look(2.5, BLOCKED, oldest_s=2.0, waiting=8))
-    assert found.stretches == (OutageSpan(BLOCKED, 0.5, 2.5, is_first=True),)
-    assert states.state == BLOCKED
-    assert states.since_s == 0.5
-
-
-COURSES = """\
+CABLE_OUT = (
+    "0.0 protected 1000 100, 0.5 protected 1300 130, 2.0 blocked 1340 131 oldest_wait_s=1.2 waiting=30,"
+    "10.5 blocked 1340 131 oldest_wait_s=9.7 waiting=30, 11.0 degraded 1500 131 20,"
+    "12.0 degraded 6500 131 520, 12.5 protected 7000 171 530, 13.0 protected 7300 200 530"
+)
+COURSES = f"""\
+{CABLE_OUT}
 0 protected, 0.5 off 10, 1.5 off 400, 2 off 500 requested=False
 0 protected, 0.5 off, 1.5 off 100, 2.5 off 200, 3.5 off 300, 4.5 off 400, 5.5 off 500
 0 protected, 1 degraded, 1.5 off, 2 off requested=False
 0 protected, 1 down, 3 armed, 4 protected
+0 off requested=False, 0.5 degraded 10 0 3 changing, 1 protected 20 4 3
+0 protected, 2 blocked oldest_wait_s=1.5 waiting=8 changing, 2.5 blocked oldest_wait_s=2.0 waiting=8
+0 protected, 2 blocked oldest_wait_s=1.5, 12 degraded 10 0 3 changing
 """
 
 
-def test_off_though_asked_for_is_an_outage_only_when_it_stays_so(snapshot: object) -> None:
-    """Who switches it off writes the request down a moment later; armed is on its way and ends no outage."""
+def test_an_outage_has_a_beginning_an_end_and_its_unprotected_commits(snapshot: object) -> None:
+    """A cable that is out is a stall, then commits without protection: the timeout says when it fell back,
+    the oldest wait when it began. Who switches semi-sync off writes the request down a moment later; armed is
+    on its way and ends no outage. What a change passes through is none; one that outlasts the change counts
+    from its beginning, and one that is there already waits for no change to end."""
     told = {}
     for line in COURSES.splitlines():
-        states, seen = follow(looks(line))
+        states, seen = follow(line)
         turns = [one.turn for one in seen if one.turn]
-        told[line] = turns, [one.stretches for one in seen], states.unprotected
+        told[line] = (
+            turns,
+            [one.stretches for one in seen],
+            states.unprotected,
+            states.since_s,
+            states.settled,
+        )
     assert told == snapshot
 
 
-def test_an_outage_that_gets_another_state_waits_for_no_change_to_end() -> None:
-    states, _ = follow(looks("0 protected, 2 blocked oldest_s=1.5"))
-    found = states.see(look(12, DEGRADED, 10, 0, 3), changing=True)
-    assert found.turn is not None
-    assert found.turn.before == BLOCKED
-    assert found.turn.after == DEGRADED
+def test_the_log_says_each_turn_once(snapshot: object) -> None:
+    """30 commits went to the binlog before they waited; of the last half second's 500 commits a fifth went in
+    queues without an acknowledgement."""
+    states, seen = follow(CABLE_OUT)
+    assert states.unprotected == 160 + 30 + 5000 + 100
+    _, ended = follow("0 protected, 1 down, 2 protected")
+    protection = look("0 protected").protection
+    assert [turn_words(one.turn, protection) for one in (*seen, *ended) if one.turn] == snapshot
 
 
-@given(
-    states=st.lists(st.sampled_from(list(ProtectionState)), min_size=1, max_size=30),
-    grown=st.integers(0, 50),
-)
+@given(st.lists(st.sampled_from(ProtectionState), min_size=1, max_size=30), st.integers(0, 50))
 def test_stretches_follow_one_another_and_hold_all_that_was_counted(
     states: list[ProtectionState], grown: int
 ) -> None:
-    followed, seen = follow(
-        look(0.5 * at, state, grown * at, at, at, oldest_s=1.2, waiting=3) for at, state in enumerate(states)
+    looks = (
+        f"{at / 2} {state} {grown * at} {at} {at} oldest_wait_s=1.2 waiting=3"
+        for at, state in enumerate(states)
     )
+    followed, seen = follow(",".join(looks))
     stretches = [stretch for one in seen for stretch in one.stretches]
     assert all(one.from_s <= one.to_s + 1e-9 for one in stretches)
     assert all(one.to_s <= two.from_s + 1e-9 for one, two in itertools.pairwise(stretches))
     assert sum(one.unprotected for one in stretches) <= followed.unprotected
-
-
-def test_the_log_says_each_turn_once(snapshot: object) -> None:
-    _, seen = follow(CABLE_OUT)
-    protection = CABLE_OUT[0].protection
-    _, ended = follow(looks("0 protected, 1 down, 2 protected"))
-    assert [turn_words(one.turn, protection) for one in (*seen, *ended) if one.turn] == snapshot
 
 
 ASKED = Protection(OFF, requested=True, replicas_acking=1, replicas_required=1, timeout_ms=10_000)
@@ -221,10 +168,6 @@ SOUND = Evidence(
 )
 
 
-def with_status(**changes: bool | int | None) -> Evidence:
-    return replace(SOUND, status=replace(HEALTHY, **changes))  # type: ignore[arg-type]
-
-
 STATES = """\
 all is well                                   |
 idle: nothing acknowledged lately             | acks_since_last=0
@@ -250,6 +193,11 @@ waits long, no replica                        | oldest_wait_s=1.5 acks_since_las
 waits within three round trips                | oldest_wait_s=1.5 acks_since_last=0 asked_rtts_ms=(85.0,501.0)
 waits longer than those                       | oldest_wait_s=1.5 acks_since_last=0 asked_rtts_ms=(85.0,499.0)
 fell back while it waited                     | oldest_wait_s=1.5 acks_since_last=0 operational=False
+timeouts in the log                           | own_offs=2 logged_timeouts=3 no_times=9
+none in the log                               | own_offs=2 logged_timeouts=0 no_times=9
+no log: all but those that we switched off    | own_offs=2 logged_timeouts=None no_times=9
+fewer than we switched off                    | own_offs=2 logged_timeouts=None no_times=1
+neither log nor counter                       | own_offs=2 logged_timeouts=None no_times=None
 """
 """What is so of a source that is sound otherwise."""
 
@@ -263,49 +211,11 @@ def evidence_of(changes: str) -> Evidence:
 
 def test_states(snapshot: object) -> None:
     """Whether a wait is called one at all is a law below."""
-    cases = (line.split("|") for line in STATES.splitlines())
-    assert {case.strip(): judge(evidence_of(changes)).state.value for case, changes in cases} == snapshot
-
-
-FALLBACKS = """\
-3 9 3
-0 9 0
-- 9 7
-- 1 0
-- - -
-"""
-"""Timeouts in the log, `no_times`, and what fallbacks that makes where this program switched it off twice."""
-
-
-def told(text: str) -> list[int | None]:
-    """Counts; `-`: unknown."""
-    return [None if each == "-" else int(each) for each in text.split()]
-
-
-def test_fallbacks_count_timeouts_only() -> None:
-    for line in FALLBACKS.splitlines():
-        logged, no_times, fallbacks = told(line)
-        evidence = replace(with_status(no_times=no_times), logged_timeouts=logged, own_offs=2)
-        assert judge(evidence).fallbacks == fallbacks, line
-    untouched = replace(with_status(no_times=1), logged_timeouts=None)
-    assert judge(untouched).fallbacks == 1, "nobody has switched anything off"
-
-
-ACKS = """\
-3 5 2
-5 5 0
-5 1 -
-5 - -
-- 5 -
-"""
-"""`yes_tx` of two samples, and the acknowledgements between them."""
-
-
-def test_acknowledgements_between_samples() -> None:
-    for line in ACKS.splitlines():
-        before, after, acks = told(line)
-        assert acks_between(ServerStatus(yes_tx=before), ServerStatus(yes_tx=after)) == acks, line
-    assert acks_between(None, ServerStatus(yes_tx=5)) is None
+    told = {}
+    for case, changes in table_of(STATES):
+        found = judge(evidence_of(changes))
+        told[case] = f"{found.state}, {found.fallbacks} fallbacks"
+    assert told == snapshot
 
 
 some_bool = st.none() | st.booleans()
@@ -316,16 +226,12 @@ some_evidence = st.builds(
     requested=st.booleans(),
     enabled=some_bool,
     required=st.none() | st.integers(1, 3),
-    status=st.builds(
-        ServerStatus, operational=some_bool, clients=some_count, yes_tx=some_count, no_times=some_count
-    ),
+    status=st.builds(ServerStatus, operational=some_bool, clients=some_count, yes_tx=some_count),
     yes_tx_at_enabling=some_count,
     asked_rtts_ms=st.tuples(st.floats(0, 5000)),
     oldest_wait_s=st.none() | st.floats(0, 20),
     acks_since_last=some_count,
-    logged_timeouts=some_count,
     links_open=some_count,
-    own_offs=st.integers(0, 5),
 )
 
 
@@ -343,7 +249,6 @@ def test_protected_needs_every_piece_of_evidence(evidence: Evidence) -> None:
     if told.state is BLOCKED:
         assert evidence.acks_since_last == 0
         assert (evidence.oldest_wait_s or 0) > blocked_after_s(evidence.asked_rtts_ms)
-    assert told.fallbacks is None or told.fallbacks >= 0
     assert (told.replicas_required is None) == (evidence.enabled is None or not evidence.reachable)
     if told.no_ack_can_come:
         assert told.state in (PROTECTED, ARMED, BLOCKED)

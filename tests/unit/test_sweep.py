@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from math import exp
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +40,7 @@ from replexplorer.reports.report import html, markdown
 from replexplorer.reports.svg import heat_chart
 from replexplorer.reports.sweep_report import passes_text, sweep_table, under
 from tests.known import known, refused
-from tests.typed import fields, typed
+from tests.typed import fields, table_of, typed
 from tests.unit.test_cli_load import conditions
 from tests.unit.test_reports import charts
 
@@ -134,24 +130,24 @@ def test_a_pass_runs_every_cell_once_in_an_order_that_the_seed_tells(seed: int, 
     assert order == sweep.order(seed, number)
 
 
+SWEEPS = """\
+rtt=0,2 clients=1,8     |
+rtt=0ms,2ms clients=1,8 |
+rtt=0,2 clients=1,8     | duration_s=6
+rtt=0,2 clients=1,8     | repeats=2
+rtt=0,2 clients=1,8     | seed=1
+clients=1,8 rtt=0,2     |
+rtt=0,3 clients=1,8     |
+"""
+"""What is swept, and how; the first two are the same."""
+
+
 def test_only_the_same_sweep_has_the_same_identity() -> None:
-    grid = grid_of("rtt=0,2", "clients=1,8")
-    same = Sweep(grid_of("rtt=0ms,2ms", "clients=1,8"))
-    assert Sweep(grid).identity == same.identity
-    others = [
-        Sweep(grid, duration_s=6),
-        Sweep(grid, repeats=2),
-        Sweep(grid, seed=1),
-        Sweep(grid_of("clients=1,8", "rtt=0,2")),
-        Sweep(grid_of("rtt=0,3", "clients=1,8")),
-    ]
-    assert len({Sweep(grid).identity, *(each.identity for each in others)}) == 6
-
-
-def test_the_time_counts_settling_by_latency() -> None:
-    near, far = Sweep(grid_of("rtt=0")), Sweep(grid_of("rtt=1000"))
-    assert far.seconds() - near.seconds() == pytest.approx(4)
-    assert Sweep(grid_of("rtt=0"), repeats=3).seconds() == pytest.approx(3 * near.seconds())
+    same, alike, *others = (
+        Sweep(grid_of(*knobs.split()), **fields(how)).identity for knobs, how in table_of(SWEEPS)
+    )
+    assert same == alike
+    assert len({same, *others}) == 6
 
 
 # -- figures
@@ -177,12 +173,10 @@ def test_failed_runs_do_not_count_and_limited_ones_are_marked(snapshot: object) 
 # -- effects
 
 
-def effects(knobs: str, *tps: float | None, relative: float | None = 0.001) -> Sequence[Effect]:
+def effects(knobs: str, *tps: float | None, relative: float | None) -> Sequence[Effect]:
     """Of cells that had these TPS; None: the run failed."""
     grid = grid_of(*knobs.split())
-    runs = [
-        run_of(at, each, relative=relative, why="no" if each is None else None) for at, each in enumerate(tps)
-    ]
+    runs = [run_of(at, each, relative=relative, why=None if each else "no") for at, each in enumerate(tps)]
     return effects_of(grid, figures_of(grid, runs))
 
 
@@ -202,69 +196,52 @@ def test_neighbouring_values_are_compared_in_pairs_equal_in_all_else(snapshot: o
     """The geometric mean of the ratios with Student's t; of one pair what its two intervals allow."""
     told = {}
     for line in PAIRED.splitlines():
-        knobs, tps, relative = map(str.strip, line.split("|"))
+        knobs, tps, relative = table_of(line)[0]
         cells = [None if each == "-" else float(each) for each in tps.split()]
         found = effects(knobs, *cells, relative=float(relative) if relative else None)
         told[line] = [each.words for each in found if knobs.startswith(each.key)]
     assert told == snapshot
 
 
-def test_passes_that_are_too_few_say_how_many_this_noise_needs_and_n_is_passes(snapshot: object) -> None:
-    """Two passes of 110 and 180 TPS: an interval from 6 to 3,000 is not a result."""
-    sweep = Sweep(grid_of("rtt=0,10"), duration_s=5.0, repeats=2)
-    cells = ((0, 110), (0, 180), (1, 100), (1, 140))
-    runs = [replace(run_of(cell, tps), block=at % 2) for at, (cell, tps) in enumerate(cells)]
-    figures = figures_of(sweep.grid, runs)
-    column = [row[3] for row in sweep_table(sweep.grid, figures).rows]
-    assert (passes_text(sweep, figures), column, effects_of(sweep.grid, figures)[0].words) == snapshot
-    assert passes_needed(figures_of(sweep.grid, runs[::2])) is None
+def in_passes(grid: Grid, tps: Sequence[float], noise: float, passes: int) -> Sequence[CellFigures]:
+    """Of cells with these TPS, and as far apart from pass to pass."""
+    runs = [
+        run_of(cell, each * exp(noise * (-1) ** block), block=block)
+        for cell, each in enumerate(tps)
+        for block in range(passes)
+    ]
+    return figures_of(grid, runs)
+
+
+PASSES = """\
+rtt=0,10             | 141 118        | 0.25 | 2
+rtt=0,10             | 141 118        | 0.25 | 1
+rtt=0,10             | 100 112        | 0.06 | 2
+rtt=0,10             | 100 112        | 0.06 | 12
+rtt=0,10 clients=1,8 | 100 100 150 80 | 0.01 | 2
+rtt=0,10 clients=1,8 | 100 100 150 80 | 0.01 | 1
+"""
+"""Knobs, the TPS of each cell, how far passes are apart, and how many there are. An interval from 6 to 3,000
+is not a result; where pairs differ by more than noise no passes would tell; one says nothing of the next."""
+
+
+def test_passes_that_are_too_few_say_how_many_this_noise_needs(snapshot: object) -> None:
+    told = {}
+    for line in PASSES.splitlines():
+        knobs, tps, noise, passes = table_of(line)[0]
+        sweep = Sweep(grid_of(*knobs.split()), duration_s=5.0, repeats=int(passes))
+        figures = in_passes(sweep.grid, [*map(float, tps.split())], float(noise), int(passes))
+        column = [row[3] for row in sweep_table(sweep.grid, figures).rows]
+        told[line] = passes_text(sweep, figures), column, effects_of(sweep.grid, figures)[0].words
+    assert told == snapshot
 
 
 @given(st.floats(0.01, 0.5), st.integers(2, 6))
 def test_as_many_passes_as_are_said_to_be_needed_are_enough(noise: float, cells: int) -> None:
     """With runs that are as far apart, in as many passes."""
     grid = grid_of(f"clients={','.join(str(each + 1) for each in range(cells))}")
-
-    def figures(passes: int) -> Sequence[CellFigures]:
-        runs = [
-            run_of(cell, 100 * exp(noise * (-1) ** block)) for cell in range(cells) for block in range(passes)
-        ]
-        return figures_of(grid, runs)
-
-    needed = known(passes_needed(figures(2)))
-    assert (passes_needed(figures(needed)) or 0) <= needed
-
-
-def test_so_many_passes_tell_a_ratio_from_1() -> None:
-    """With runs that are as far apart, in as many passes."""
-    grid = grid_of("rtt=0,10")
-
-    def effect(passes: int) -> Effect:
-        runs = [
-            run_of(cell, tps * exp(0.06 * (-1) ** block), block=block)
-            for cell, tps in enumerate((100, 112))
-            for block in range(passes)
-        ]
-        return effects_of(grid, figures_of(grid, runs))[0]
-
-    few = effect(2)
-    assert few.verdict == NO_DIFFERENCE
-    assert few.passes_needed == 12
-    assert "in 1 pair of 2 passes; about 12 passes would show it, if there is one" in few.words
-    assert effect(12).verdict == "faster"
-
-
-def test_where_pairs_differ_by_more_than_noise_no_passes_would_tell() -> None:
-    grid, tps = grid_of("rtt=0,10", "clients=1,8"), (100, 100, 150, 80)
-    runs = [
-        run_of(cell, tps[cell] * (1.01, 0.99)[block], block=block) for cell in range(4) for block in (0, 1)
-    ]
-    effect, _ = effects_of(grid, figures_of(grid, runs))
-    assert effect.verdict == NO_DIFFERENCE
-    assert effect.passes_needed is None
-    assert "in 2 pairs of 2 passes; more passes would not show one" in effect.words
-    (alone, _) = effects_of(grid, figures_of(grid, runs[::2]))
-    assert "passes" not in alone.words, "one pass says nothing of the next"
+    needed = known(passes_needed(in_passes(grid, [100] * cells, noise, 2)))
+    assert (passes_needed(in_passes(grid, [100] * cells, noise, needed)) or 0) <= needed
 
 
 def test_an_idle_knob_is_seldom_claimed() -> None:
@@ -303,22 +280,8 @@ NO_ANSWER = Unknown("no replica has answered yet")
 
 
 LATE = Lag(67.6, 67.6, "growing", "db2", applied_tps=100.0)
-LAGS = {
-    "late": LATE,
-    "it keeps up": replace(LATE, trend="draining", applied_tps=1200.0),
-    "by what it applies is unknown": replace(LATE, applied_tps=None),
-    "not late": replace(LATE, end=0.9),
-}
-
-
-def test_a_cell_says_what_a_minute_of_its_load_leaves_of_a_replica_whatever_earlier_runs_left(
-    snapshot: object,
-) -> None:
-    grid, told = grid_of("replica_parallel_workers=1"), {}
-    for case, lag in LAGS.items():
-        figures = figures_of(grid, [run_of(0, 1000.0, lag=lag)])
-        told[case] = [row[-1] for row in sweep_table(grid, figures).rows]
-    assert told == snapshot
+LAGS = (LATE, replace(LATE, trend="draining", applied_tps=2500.0), replace(LATE, applied_tps=None))
+"""Late; it keeps up; by what it applies is unknown."""
 
 
 def swept_of(grid: Grid, runs: Sequence[SweptRun]) -> Swept:
@@ -335,9 +298,14 @@ def test_the_document_has_its_shape_and_every_figure(snapshot: object) -> None:
 
 
 def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again(snapshot: object) -> None:
-    grid = grid_of("scene=none,mine", "clients=1,8")
-    lost: list[Loss | Unknown] = [*[Loss(7, 5, 9, 40.0)] * 3, NO_ANSWER]
-    runs = [run_of(at, 100.0 * (at + 1), exposure=exposed(100 * at, each)) for at, each in enumerate(lost)]
+    """And what a minute of a cell's load leaves of a replica, whatever earlier runs left."""
+    grid = grid_of("scene=none,mine", "clients=1,8,32")
+    lost: list[Loss | Unknown] = [*[Loss(7, 5, 9, 40.0)] * 5, NO_ANSWER]
+    lags = (*LAGS, replace(LATE, end=0.9), None, LATE)
+    runs = [
+        run_of(at, 1000.0 * (at + 1), exposure=exposed(100 * at, each), lag=lag)
+        for at, (each, lag) in enumerate(zip(lost, lags, strict=True))
+    ]
     runs[-1] = replace(runs[-1], why="<&no|")
     swept = swept_of(grid, runs)
     measured_under = conditions(
@@ -347,50 +315,31 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again(snapsh
     swept.calibration = "this machine's model: median error 5 % over 2 cells, cross-validated; FILE"
     assert markdown(experiment_report(swept)).replace(__version__, "VERSION") == snapshot
     [drawing] = charts(html(experiment_report(swept)))
-    assert {"clients", "preset", "none", "200.0"} <= {each.text for each in drawing.findall("{*}text")}
+    assert {"clients", "preset", "none", "2,000"} <= {each.text for each in drawing.findall("{*}text")}
 
 
-def test_no_text_of_the_drawing_is_clipped_or_overwritten() -> None:
-    """Widths by 0.62 of a character's height, which is more than any of the usual fonts has on average."""
+def test_no_text_of_the_drawing_is_clipped_or_overwritten(snapshot: object) -> None:
+    """Looked at in a browser: the longest names and values, where each begins or ends, and what is there."""
     grid = grid_of("innodb_flush_log_at_trx_commit=0,1", "workload=update_non_index,point_select")
-    heat = heat_map(grid, figures_of(grid, [run_of(at, 100.0 * (at + 1)) for at in range(4)]))
-    root = ET.fromstring(heat_chart(known(heat)))
-    width = float(root.attrib["width"])
-    spans: dict[float, list[tuple[float, float]]] = {}
-    for element in root.iter("{http://www.w3.org/2000/svg}text"):
-        size = {"name": 13, "value": 14, "over": 14}.get(element.attrib.get("class", ""), 12)
-        long = len(element.text or "") * size * 0.62
-        shift = {"middle": 0.5, "end": 1.0}.get(element.attrib.get("text-anchor", ""), 0.0)
-        begin = float(element.attrib["x"]) - shift * long
-        assert begin >= 0
-        assert begin + long <= width, element.text
-        spans.setdefault(float(element.attrib["y"]), []).append((begin, begin + long))
-    for row in spans.values():
-        for (_, end), (begin, _) in pairwise(sorted(row)):
-            assert end <= begin
+    figures = figures_of(grid, runs_of("0 100, 1 200, 2 300, 3 400"))
+    assert heat_chart(known(heat_map(grid, figures))).split("\n") == snapshot
 
 
 # -- the journal
 
 
-def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path) -> None:
-    async def use() -> str:
-        journal = FileJournal("sweep", tmp_path / "sweeps" / "default-abc.jsonl")
-        assert await journal.read() == ()
-        assert await journal.set_aside() is None
-        head = {"seed": 1, "on": "mysql 9.7.4"}
-        await journal.begin(head)
-        exposure = exposed(5, NO_ANSWER)
-        run = run_of(0, 12.5, effective={"rtt@db2": 1.0}, why="no", exposure=exposure)
-        runs = RunJournal(journal, SweptRun)
-        await runs.add(run)
-        with journal.file.open("a") as stream:
-            stream.write('{"run": {"ce')
-        assert await runs.open(head, fresh=False) == (head, [run])
-        await journal.append({"restored": True})
-        assert (await FileJournal("sweep", journal.file).read())[-1] == {"restored": True}
-        finished = str(await journal.set_aside())
-        assert await journal.read() == ()
-        return finished
-
-    assert len(Path(asyncio.run(use())).read_text().splitlines()) == 3
+async def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path) -> None:
+    journal = FileJournal("sweep", tmp_path / "sweeps" / "default-abc.jsonl")
+    assert await journal.set_aside() is None
+    head = {"seed": 1, "on": "mysql 9.7.4"}
+    await journal.begin(head)
+    runs = RunJournal(journal, SweptRun)
+    run = run_of(0, 12.5, effective={"rtt@db2": 1.0}, why="no", exposure=exposed(5, NO_ANSWER))
+    await runs.add(run)
+    with journal.file.open("a") as stream:
+        stream.write('{"run": {"ce')
+    assert await runs.open(head, fresh=False) == (head, [run])
+    await journal.append({"restored": True})
+    finished = FileJournal("sweep", Path(str(await journal.set_aside())))
+    assert await journal.read() == ()
+    assert len(await finished.read()) == 3

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.dialect.schema import described, description
+from tests.typed import table_of
 
 OF_T = {"TABLE_SCHEMA": "shop", "TABLE_NAME": "t"}
 
@@ -16,29 +17,39 @@ def test_databases_are_arguments_and_never_text() -> None:
         assert question.statement.count("%s") == 2
 
 
-def column(name: str, **known: str) -> Row:
-    plain = {"COLUMN_TYPE": "int", "IS_NULLABLE": "NO", "EXTRA": "", "GENERATION_EXPRESSION": ""}
-    return {**OF_T, "COLUMN_NAME": name, **plain, **known}
+COLUMNS = """\
+a | NO  |                          |
+b | YES |                          |
+c | NO  | auto_increment INVISIBLE |
+d | NO  | VIRTUAL GENERATED        | 1
+"""
+INDEXES = """\
+PRIMARY | 0 | c
+a       | 1 | c
+a       | 1 | d
+e       | 1 |
+"""
 
 
-def part(index: str, column: str | None = "c", **known: int) -> Row:
-    return {**OF_T, "INDEX_NAME": index, "NON_UNIQUE": 1, "COLUMN_NAME": column, **known}
+def rows(text: str, names: str) -> list[Row]:
+    """Of a table, by the names of columns."""
+    return [{**OF_T, **dict(zip(names.split(), cells, strict=True))} for cells in table_of(text)]
 
 
 def test_tables_are_as_four_questions_find_them(snapshot: object) -> None:
     parent = {"REFERENCED_TABLE_SCHEMA": "shop", "REFERENCED_TABLE_NAME": "p"}
+    columns = rows(COLUMNS, "COLUMN_NAME IS_NULLABLE EXTRA GENERATION_EXPRESSION")
+    indexes = rows(INDEXES, "INDEX_NAME NON_UNIQUE COLUMN_NAME")
     answers: Sequence[Sequence[Row]] = (
         [
             {**OF_T, "TABLE_ROWS": 12, "bytes": 16384},
             {**OF_T, "TABLE_NAME": "u", "TABLE_ROWS": None, "bytes": None},
         ],
+        [{**each, "COLUMN_TYPE": "int"} for each in columns],
         [
-            column("a"),
-            column("b", IS_NULLABLE="YES"),
-            column("c", EXTRA="auto_increment INVISIBLE"),
-            column("d", EXTRA="VIRTUAL GENERATED", GENERATION_EXPRESSION="1"),
+            {**each, "NON_UNIQUE": int(each["NON_UNIQUE"]), "COLUMN_NAME": each["COLUMN_NAME"] or None}
+            for each in indexes
         ],
-        [part("PRIMARY", NON_UNIQUE=0), part("a"), part("a", "d"), part("e", None)],
         [{**OF_T, **parent, "CONSTRAINT_NAME": "fk", "COLUMN_NAME": name} for name in ("a", "b")],
     )
     read = (each.read(rows) for each, rows in zip(description(("shop",)), answers, strict=True))

@@ -8,12 +8,12 @@ from pathlib import Path
 from replexplorer.formats.paths import shipped
 from replexplorer.formats.themes import (
     BUILT_IN,
-    TABLES,
     TOKENS,
     load_themes,
     read_theme,
 )
 from tests import vision
+from tests.typed import table_of
 from tests.unit.conftest import told_of_mistakes
 from tests.vision import BLINDNESSES, contrast, distance
 
@@ -45,19 +45,6 @@ def test_windows_of_a_chart_stand_out_from_its_ground_and_from_each_other() -> N
         grounds = [token[f"{kind}bg"] for kind in ("partition", "blocked", "degraded", "down", "restart")]
         assert all(contrast(ground, token["bg"]) >= 1.12 for ground in grounds), name
         assert len(set(grounds)) == len(grounds), name
-
-
-OKABE_AND_ITO = "#000000 #e69f00 #56b4e9 #009e73 #f0e442 #0072b2 #d55e00 #cc79a7 #ffffff"
-LIGHTER = "#007bc0 #e8702a"
-"""Blue and vermillion, as much lighter as the text on them needs (4.5 to 1; `tests/ui/test_theme.py`)."""
-
-
-def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:
-    safe = THEMES["safe"]
-    of_states = {*f"{TABLES['status']} {TABLES['anatomy']} good bad".split()} - {"ack_queue"}
-    assert {safe[token] for token in of_states} <= {*f"{OKABE_AND_ITO} {LIGHTER}".split()}
-    assert safe["good"] == "#56b4e9"
-    assert safe["bad"] == "#e69f00"
 
 
 def test_a_users_theme_comes_after_and_may_replace_a_built_in_one(tmp_path: Path) -> None:
@@ -95,37 +82,30 @@ def test_a_broken_file_is_named_with_its_key_and_the_rest_stays(tmp_path: Path, 
     assert str(load_themes(tmp_path)[-1].error).replace(str(tmp_path), "HERE") == [*told.values()][-1]
 
 
-TOGETHER = (("tps", "ceiling"), ("p50", "p95", "p99"))
-"""Lines that share a chart; the exposures are drawn in the colours of the percentiles."""
 LEAST = 7.0
 """Of OKLab's hundred: about three times what is just noticed, for lines a cell or two wide."""
+APART = f"""\
+tps ceiling | {" ".join(BUILT_IN)} | {" ".join(BLINDNESSES)} | {LEAST}
+p50 p95     | {" ".join(BUILT_IN)} | {" ".join(BLINDNESSES)} | {LEAST}
+p50 p99     | {" ".join(BUILT_IN)} | {" ".join(BLINDNESSES)} | {LEAST}
+p95 p99     | {" ".join(BUILT_IN)} | {" ".join(BLINDNESSES)} | {LEAST}
+p95 p99     | {" ".join(BUILT_IN)} | none deuteranopia           | 12
+p99 bad     | safe                 | none deuteranopia           | {LEAST}
+async warn  | projector            | none deuteranopia           | 12
+"""
+"""Two lines of one chart, or two colors that are read next to each other; the themes that keep them apart,
+for whom, and how far. The exposures are drawn in the colors of the percentiles."""
+
+
+def test_lines_of_one_chart_and_colors_read_next_to_each_other_are_apart() -> None:
+    for pair, names, eyes, least in table_of(APART):
+        for name, blindness in itertools.product(names.split(), eyes.split()):
+            one, other = (colors_of(name)[token] for token in pair.split())
+            assert distance(one, other, blindness) >= float(least), (pair, name, blindness)
+
+
 READ_FROM_AFAR = 7.0
 """WCAG 2.2, success criterion 1.4.6: text for a lit room, on a projector's washed-out white."""
-
-
-def test_lines_of_one_chart_are_apart() -> None:
-    for name, blindness, lines in itertools.product(BUILT_IN, BLINDNESSES, TOGETHER):
-        token = colors_of(name)
-        for one, other in itertools.combinations(lines, 2):
-            assert distance(token[one], token[other], blindness) >= LEAST, (name, blindness, one, other)
-
-
-APART = (
-    ("p95", "p99", BUILT_IN, 12.0),
-    ("p99", "bad", ("safe",), LEAST),
-    ("async", "warn", ("projector",), 12.0),
-)
-"""Two colors that are read next to each other, the themes that keep them apart, and how far."""
-
-
-def test_colors_read_next_to_each_other_are_far_apart() -> None:
-    for one, other, names, least in APART:
-        for name in names:
-            token = colors_of(name)
-            for blindness in ("none", "deuteranopia"):
-                assert distance(token[one], token[other], blindness) >= least, (one, other, name, blindness)
-
-
 READ = "text muted faint title accent tps p50 p95 p99 good bad warn key"
 
 

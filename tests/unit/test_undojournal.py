@@ -153,25 +153,24 @@ class Machine:
         program, shim = (self._built / name for name in ("mysqld", "fsyncshim.so"))
         self._server = Server(program, shim, self.data / "disk.page")
 
+    def page(self) -> Any:
+        """By which the agent asks the shim."""
+        return page_of.opened(self.data / "disk.page")
+
     def keep(self, bytes_: int = JOURNAL_BYTES) -> None:
         """Begin a journal."""
         self._journals += 1
-        with page_of.opened(self.data / "disk.page") as page:
+        with self.page() as page:
             page.ask_for_journal(self._journals, bytes_, LOGS)
 
-    def run(self, verb: str, name: str, at: int = 0, length: int = 0, value: int = 0) -> Path:
-        """Do this to a file of the datadir."""
+    def run(self, steps: str, name: str = LOG, *, says: str = "done") -> Path:
+        """`append 0 10 b, resize 9000`: what is done to a file, where, how long, with which byte."""
         path = self.data / name
-        said = self._server.say(f"{verb} {path} {at} {length} {value}")
-        assert said == ("full" if self.is_full else "done"), verb
+        for step in steps.split(", "):
+            verb, at, length, byte = f"{step} 0 0 a".split()[:4]
+            value = byte if byte.isdigit() else ord(byte)
+            assert self._server.say(f"{verb} {path} {at} {length} {value}") == says, step
         return path
-
-    def append(self, content: bytes, name: str = LOG) -> Path:
-        """Ten times this byte, at the end of a file."""
-        return self.run("append", name, 0, 10, content[0])
-
-    is_full = False
-    """The next calls are expected to find no space."""
 
     def kill(self) -> None:
         """SIGKILL: the page cache stays."""
@@ -193,71 +192,43 @@ def one(built: Path, tmp_path: Path) -> Iterator[Machine]:
     made.kill()
 
 
-BEFORE = b"a" * 10_000
-"""What the file holds when the tests begin, synced."""
+BEFORE, SYNCED = b"a" * 10_000, "pwrite 0 10000 a, sync"
+"""What the file holds when the tests begin."""
 
 
-def prepared(one: Machine, name: str = LOG) -> Path:
-    one.run("pwrite", name, 0, len(BEFORE), ord("a"))
-    return one.run("sync", name)
-
-
-def test_a_file_is_found_under_its_new_name(one: Machine) -> None:
-    path = prepared(one)
-    one.append(b"b")
-    one.run("rename", LOG)
-    one.cut()
-    assert not path.exists()
-    assert Path(f"{path}.renamed").read_bytes() == BEFORE
-
-
-def test_a_reused_inode_is_another_file(one: Machine) -> None:
+def test_a_cut_takes_back_what_a_file_of_a_log_lost_whatever_its_name_or_inode(one: Machine) -> None:
+    """A renamed file is found; a reused inode is another file; files of other kinds are left alone."""
+    path = one.run(f"{SYNCED}, append 0 10 b, rename")
+    data = one.run(f"{SYNCED}, append 0 10 b", "t.ibd")
     for number in range(20):
-        prepared(one, f"binlog.{number:06}")
-        one.append(b"b", f"binlog.{number:06}")
-        one.run("remove", f"binlog.{number:06}")
-    path = one.data / "binlog.000099"
-    path.write_bytes(b"written by nobody that is watched")
+        one.run(f"{SYNCED}, append 0 10 b, remove", f"binlog.1{number:05}")
+    other = one.data / "binlog.000099"
+    other.write_bytes(b"written by a program that is not watched")
+    with pytest.raises(powercut.Unusable, match="still runs"):
+        powercut.cut(one.data, "strict", age_s=0, seed=0, now_s=0)
     one.cut()
-    assert path.read_bytes() == b"written by nobody that is watched"
-
-
-def test_files_of_other_kinds_are_left_alone(one: Machine) -> None:
-    path = prepared(one, "t.ibd")
-    one.append(b"b", "t.ibd")
-    assert one.cut()["files"] == []
-    assert path.read_bytes() == BEFORE + b"b" * 10
+    found = [each.read_bytes() for each in (Path(f"{path}.renamed"), data, other)]
+    assert found == [BEFORE, BEFORE + b"b" * 10, b"written by a program that is not watched"]
+    assert not path.exists()
+    other.write_bytes(b"afterwards")
+    assert one.cut()["files"] == [], "a second rollback finds nothing"
+    assert other.read_bytes() == b"afterwards"
 
 
 def test_it_can_begin_and_end_while_the_server_runs(one: Machine) -> None:
-    path = one.append(b"b")
-    with page_of.opened(one.data / "disk.page") as page:
+    path = one.run("append 0 10 b")
+    with one.page() as page:
         page.ask_for_journal(0, 0, ())
-    one.append(b"c")
+    one.run("append 0 10 c")
     one.keep()
-    one.append(b"d")
+    one.run("append 0 10 d")
     one.cut()
     assert path.read_bytes() == b"b" * 10 + b"c" * 10
 
 
-def test_a_second_rollback_finds_nothing(one: Machine) -> None:
-    path = prepared(one)
-    one.append(b"b")
-    one.cut()
-    path.write_bytes(b"afterwards")
-    assert one.cut()["files"] == []
-    assert path.read_bytes() == b"afterwards"
-
-
-def test_a_running_server_is_not_rolled_back(one: Machine) -> None:
-    prepared(one)
-    with pytest.raises(powercut.Unusable, match="still runs"):
-        powercut.cut(one.data, "strict", age_s=0, seed=0, now_s=0)
-
-
 def test_without_a_journal_nothing_is_rolled_back(built: Path, tmp_path: Path) -> None:
     one = Machine(built, tmp_path)
-    one.append(b"a")
+    one.run("append 0 10 a")
     with pytest.raises(powercut.Unusable, match="no journal was kept"):
         one.cut()
     (tmp_path / "disk.page.journal").write_bytes(bytes(JOURNAL_BYTES))
@@ -267,55 +238,44 @@ def test_without_a_journal_nothing_is_rolled_back(built: Path, tmp_path: Path) -
 
 def test_where_there_is_no_room_a_file_s_writes_count_as_on_the_disk(one: Machine) -> None:
     one.keep(4096 + 512 * 64 + 2 * 65536)
-    path = prepared(one)
-    for value in b"bcdefgh":
-        one.run("pwrite", LOG, 0, 10_000, value)
-        one.run("pwrite", LOG, 0, 10_000, value + 1)
-    done = one.cut()
-    assert done["overflows"] > 0
+    path = one.run(", ".join((SYNCED, *(f"pwrite 0 10000 {byte}" for byte in 2 * "bcdefghi"))))
+    assert one.cut()["overflows"] > 0
     survived = set(path.read_bytes())
     assert len(survived) == 1
     assert survived < set(b"abcdefghi")
 
 
 def test_an_aged_cut_keeps_what_was_written_long_before(one: Machine) -> None:
-    path = prepared(one)
-    one.run("pwrite", LOG, 0, 10, ord("b"))
+    path = one.run(f"{SYNCED}, pwrite 0 10 b")
     first_s = powercut.time.time()
     while powercut.time.time() < first_s + 0.05:
         pass
-    one.run("pwrite", LOG, 0, 10, ord("c"))
+    one.run("pwrite 0 10 c")
     one.cut("aged", age_s=0.0, now_s=first_s + 0.02)
     assert path.read_bytes() == b"b" * 10 + BEFORE[10:]
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_torn_cut_leaves_each_block_as_it_was_at_some_moment(one: Machine, seed: int) -> None:
-    path = prepared(one)
-    for value in b"bcde":
-        one.run("pwrite", LOG, 0, 10_000, value)
+    path = one.run(f"{SYNCED}, pwrite 0 10000 b, pwrite 0 10000 c, pwrite 0 10000 d, pwrite 0 10000 e")
     one.cut("torn", seed=seed)
     content = path.read_bytes()
-    blocks = [content[at : at + 4096] for at in range(0, len(content), 4096)]
-    assert [len(set(block)) for block in blocks] == [1, 1, 1]
+    assert [len(set(content[at : at + 4096])) for at in (0, 4096, 8192)] == [1, 1, 1]
     assert set(content) <= set(b"abcde")
 
 
 @pytest.mark.parametrize("verb", ["append", "pwrite", "onlypwrite", "vector", "resize", "room", "posixroom"])
 def test_on_a_full_disk_no_file_grows(one: Machine, verb: str) -> None:
-    path = prepared(one)
-    with page_of.opened(one.data / "disk.page") as page:
+    path = one.run(SYNCED)
+    with one.page() as page:
         page.fill_disk(("binlog",))
-    one.run("pwrite", LOG, 0, 10, ord("b"))
-    one.run("resize", LOG, 9_000)
-    one.append(b"b", "relay.000001")
-    one.is_full = True
-    one.run(verb, LOG, 9_500 if verb == "resize" else 8_000, 4_000, ord("c"))
-    with page_of.opened(one.data / "disk.page") as page:
+    one.run("pwrite 0 10 b, resize 9000")
+    one.run("append 0 10 b", "relay.000001")
+    one.run(f"{verb} {9_500 if verb == 'resize' else 8_000} 4000 c", says="full")
+    with one.page() as page:
         page.fill_disk(())
     assert path.stat().st_size == 9_000
-    one.is_full = False
-    one.append(b"d")
+    one.run("append 0 10 d")
 
 
 class Model:
@@ -326,28 +286,18 @@ class Model:
 
     def do(self, verb: str, at: int, length: int, value: int) -> None:
         """The same as the program does."""
-        content = bytes([value]) * length
-        match verb:
-            case "append":
-                self.now += content
-            case "resize":
-                self._grow(at)
-                del self.now[at:]
-            case "empty":
-                self.now.clear()
-            case "room" | "posixroom":
-                self._grow(at + length)
-            case "hole":
-                end = min(at + length, len(self.now))
-                self.now[at:end] = bytes(max(0, end - at))
-            case "sync" | "dupsync":
-                self.durable = bytes(self.now)
-            case _:  # a write, in whatever way
-                self._grow(at + length)
-                self.now[at : at + length] = content
-
-    def _grow(self, size: int) -> None:
-        self.now += bytes(max(0, size - len(self.now)))
+        content, size = bytes([value]) * length, len(self.now)
+        if "sync" in verb:
+            self.durable = bytes(self.now)
+            return
+        if verb == "append":
+            at = size
+        end = {"resize": at, "empty": 0, "hole": size}.get(verb, max(size, at + length))
+        self.now = self.now[:end].ljust(end, b"\0")
+        if verb == "hole":
+            content = bytes(max(0, min(at + length, size) - at))
+        if "write" in verb or verb in ("append", "vector", "vector2", "aio", "hole"):
+            self.now[at : at + len(content)] = content
 
 
 VERBS = (
@@ -369,7 +319,7 @@ def test_ten_cuts_after_random_work_leave_what_the_last_fsyncs_made_durable(one:
             if verb in ("directpwrite", "aio"):
                 at, length = at // 4096 * 4096, (length // 4096 + 1) * 4096
             value = rng.randint(1, 255)
-            one.run(verb, name, at, length, value)
+            one.run(f"{verb} {at} {length} {value}", name)
             models[name].do(verb, at, length, value)
             if rng.random() < 0.02:
                 one.kill()

@@ -18,7 +18,7 @@ from replexplorer.core.server.waits import (
     pages,
     statement_rates,
 )
-from tests.typed import fields, table_of
+from tests.typed import fields, table_of, values_of
 
 WAITS = """\
 Waiting for semi-sync ACK from replica  |                                                | ACK
@@ -92,16 +92,23 @@ def test_who_holds_a_lock_is_the_one_that_waits_for_none(snapshot: object) -> No
     assert lock_waits(edges, sessions) == snapshot
 
 
+BEFORE = """\
+"a" 10 100.0 10 0 10
+"b" 5  1.0   0  0 0
+"""
+NOW = """\
+"a" 30  140.0 70 0 30
+"b" 2   1.0   0  0 0
+"c" 900 9.0   0  0 0
+"""
+"""The second one counts from zero again; the third is old, and was not looked at before."""
+
+
 def test_rates_are_of_what_came_between_two_looks(snapshot: object) -> None:
-    before = {
-        ("s", "a", "A"): StatementTotals(10, 100.0, 10, 0, 10),
-        ("s", "b", "B"): StatementTotals(5, 1.0, 0, 0, 0),
-    }
-    now = {
-        ("s", "a", "A"): StatementTotals(30, 140.0, 70, 0, 30),
-        ("s", "b", "B"): StatementTotals(2, 1.0, 0, 0, 0),  # it counts from zero again
-        ("s", "c", "C"): StatementTotals(900, 9.0, 0, 0, 0),  # old, and not looked at before
-    }
+    before, now = (
+        {("s", digest, digest.upper()): StatementTotals(*counts) for digest, *counts in values_of(look)}
+        for look in (BEFORE, NOW)
+    )
     assert statement_rates(before, now, 2.0) == snapshot
 
 

@@ -13,17 +13,26 @@ import pytest
 from replexplorer.core.errors import UsageError
 from replexplorer.formats import paths
 from replexplorer.formats.files import whole_file
-from replexplorer.reports.report import write_files
 from tests.unit.conftest import Run
 
 
-def test_a_file_appears_when_its_writer_ends_well(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "a.txt"
-    with whole_file(file, parents=True) as stream:
-        stream.write("one\n")
-        assert not file.exists()
-    assert file.read_text() == "one\n"
-    assert os.listdir(file.parent) == ["a.txt"]
+def test_a_file_appears_when_its_writer_ends_well_and_before_that_under_a_name_that_no_one_can_guess(
+    tmp_path: Path,
+) -> None:
+    """And is its owner's alone."""
+    file, names = tmp_path / "new" / "a.txt", set()
+    for _ in range(2):
+        with whole_file(file, parents=True) as stream:
+            stream.write("one\n")
+            assert not file.exists()
+            [part] = file.parent.iterdir()
+            assert str(os.getpid()) not in part.name
+            assert part.stat().st_mode & 0o777 == 0o600
+            names.add(part)
+        assert file.read_text() == "one\n"
+        assert os.listdir(file.parent) == ["a.txt"]
+        file.unlink()
+    assert len(names) == 2
 
 
 def test_a_file_stays_as_it_was_when_its_writer_fails_and_keeps_its_mode(tmp_path: Path) -> None:
@@ -78,25 +87,3 @@ def test_of_a_damaged_session_nothing_is_exported(tmp_path: Path, run: Run) -> N
     assert said.code == 2
     assert "own.rxs is damaged: a tick is of no day" in said.err
     assert not output.exists()
-
-
-def test_what_is_not_whole_yet_is_its_owner_s_alone_under_a_name_that_nobody_can_guess(
-    tmp_path: Path,
-) -> None:
-    names = set()
-    for _ in range(2):
-        with whole_file(tmp_path / "a.txt"):
-            [part] = (name for name in os.listdir(tmp_path) if name != "a.txt")
-            names.add(part)
-            assert str(os.getpid()) not in part
-            assert (tmp_path / part).stat().st_mode & 0o777 == 0o600
-    assert len(names) == 2
-
-
-def test_a_report_s_copy_of_a_session_is_its_owner_s_alone(tmp_path: Path) -> None:
-    copy = tmp_path / "session.rxs"
-    copy.write_text("an older one")
-    copy.chmod(0o644)
-    write_files(tmp_path, {"report.md": "# a\n"}, str(paths.SHIPPED_TOUR))
-    assert copy.stat().st_mode & 0o777 == 0o600
-    assert copy.read_bytes() == paths.SHIPPED_TOUR.read_bytes()
