@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from replexplorer.core.dialect.dialect import (
     Capabilities,
     Range,
@@ -15,7 +12,7 @@ from replexplorer.core.dialect.dialect import (
     flavor_name,
     version_tuple,
 )
-from replexplorer.core.dialect.flavours import IDENTITY, Dialect, flavour_of
+from replexplorer.core.dialect.flavours import IDENTITY, flavour_of
 from replexplorer.core.dialect.group import GroupMySql
 from replexplorer.core.dialect.mariadb import Galera, MariaDb
 from replexplorer.core.dialect.mysql import MySql
@@ -24,40 +21,28 @@ from replexplorer.core.knobs.names import (
     BY_KEY,
     CATALOGUE,
     Backing,
-    Kind,
-    Knob,
-    Value,
     describe_range,
     find,
 )
 from replexplorer.core.system import ASYNC, GALERA, GROUP
-from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, MYSQL_9, MYSQL_57, mysql_9, rows
+from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, MYSQL_9, MYSQL_57, rows
 from tests.known import refused
 from tests.typed import table_of
+from tests.unit.test_dialect_answers import BARE, IN_CLUSTER, IN_GROUP, MARIA, NEW, OLD
 
-
-def dialect_of(variables: Mapping[str, str]) -> Dialect:
-    read = IDENTITY.read(rows(variables))
-    return flavour_of(read).of(read, {})
-
-
-NEW = mysql_9()
-OLD, MARIA, IN_GROUP, IN_CLUSTER = map(dialect_of, (MYSQL_57, MARIADB, GROUP_9, GALERA_11))
-BARE = MySql.of({name: text for name, text in MYSQL_9.items() if not name.startswith("rpl_semi_sync")}, {})
-"""Without the semi-sync plugins."""
 ADDRESS = SourceAddress("10.9.0.2", "replication", "it's")
 
 
 def test_a_server_s_dialect_follows_from_its_variables() -> None:
     bare = {name: value for name, value in GROUP_9.items() if "group_replication" not in name}
     percona, alone = {**MYSQL_9, "version_comment": "Percona Server"}, {**GALERA_11, "wsrep_on": "OFF"}
-    for dialect, servers in (
-        (MySql, (MYSQL_9, MYSQL_57, percona, bare)),
-        (MariaDb, (MARIADB, alone)),
-        (Galera, (GALERA_11,)),
-        (GroupMySql, (GROUP_9,)),
+    for dialect, *servers in (
+        (MySql, MYSQL_9, MYSQL_57, percona, bare),
+        (MariaDb, MARIADB, alone),
+        (Galera, GALERA_11),
+        (GroupMySql, GROUP_9),
     ):
-        assert {type(dialect_of(variables)) for variables in servers} == {dialect}
+        assert {flavour_of(IDENTITY.read(rows(variables))) for variables in servers} == {dialect}
 
 
 def test_the_first_question_is_for_every_name_of_every_knob() -> None:
@@ -86,6 +71,8 @@ def test_a_knob_is_set_in_a_servers_own_words() -> None:
 
 
 LACKING = """\
+mariadb semi_sync_replicas
+mariadb binlog_group_commit_sync_delay
 5.7     innodb_redo_log_capacity
 bare    semi_sync
 group   semi_sync
@@ -107,58 +94,42 @@ def test_a_knob_that_a_server_lacks_is_neither_set_nor_asked_for_and_who_has_it_
 
 
 def test_a_member_s_system_is_its_group_s_or_cluster_s() -> None:
-    assert IN_GROUP.capabilities.system == GROUP
-    assert IN_CLUSTER.capabilities.system == GALERA
+    assert [server.capabilities.system for server in (IN_GROUP, IN_CLUSTER)] == [GROUP, GALERA]
     assert IN_CLUSTER.capabilities.flavor == "mariadb"
     assert IN_CLUSTER.semi_sync is None
     assert NEW.membership is None
 
 
-def test_a_server_without_the_plugins_is_asked_nothing_of_semi_sync() -> None:
-    assert "semi_sync" not in BARE.status.statement.lower()
-    assert BARE.register == ()
-
-
-def test_threads_are_asked_for_in_a_servers_own_word() -> None:
-    for server, word in ((NEW, "replica"), (OLD, "slave"), (MARIA, "slave")):
-        statements = (
+def test_each_server_is_told_in_its_own_words(snapshot: object) -> None:
+    """One without the plugins is asked nothing of semi-sync; what cannot be copied is emptied."""
+    told = {}
+    for name, server in SERVERS.items():
+        told[name] = (
             server.threads.statement, server.start_threads, server.stop_threads, server.start_io,
-            server.stop_io, server.start_applier, server.stop_applier, *server.follow_nobody,
+            server.stop_io, server.start_applier, server.stop_applier, server.follow_nobody, server.register,
+            server.copies, server.empty(("sandbox", "my`own")),
         )  # fmt: skip
-        assert {statement.split()[1] for statement in statements} == {word.upper()}
-        assert server.register == (f"SET GLOBAL rpl_semi_sync_{word}_enabled = ON",)
+    assert told == snapshot
+    assert "semi_sync" not in BARE.status.statement.lower()
 
 
-def test_who_follows_a_source_does_it_as_a_new_stacks_replica() -> None:
+def test_a_replica_follows_its_source_as_that_of_a_new_stack_does() -> None:
     """The start script configures a replica before the app can ask it anything."""
     script = (Path(__file__).parents[2] / "compose/mysql/start-mysqld").read_text()
     for server, word in ((NEW, "SOURCE"), (OLD, "MASTER")):
-        question = server.follow(ADDRESS)
         (line,) = (line for line in script.splitlines() if f"{word}_AUTO_POSITION=1" in line)
-        scripted = line.split('"')[1].rstrip(";")
-        assert question.statement == scripted.replace("$source_host", "10.9.0.2").replace(
-            "'$replication'", "%s"
-        )
-        assert question.read([]) is None
+        scripted = line.split('"')[1].replace("$source_host", "10.9.0.2").replace("'$replication'", "%s")
+        assert server.follow(ADDRESS).statement == scripted.rstrip(";")
 
 
 def test_passwords_are_arguments_and_shown_nowhere() -> None:
     donor, copy = NEW.copy_from(ADDRESS)
     assert donor.statement == "SET GLOBAL clone_valid_donor_list = '10.9.0.2:3306'"
     assert copy.statement == "CLONE INSTANCE FROM 'replication'@'10.9.0.2':3306 IDENTIFIED BY %s"
+    assert [NEW.ended_to_restart(number) for number in (3707, 1290)] == [True, False]
     for question in (copy, NEW.follow(ADDRESS), MARIA.follow(ADDRESS)):
         assert question.arguments == ("it's",)
         assert "it's" not in repr(question) + repr(ADDRESS)
-
-
-def test_a_server_that_cannot_be_copied_is_emptied_with_its_positions(snapshot: object) -> None:
-    assert NEW.copies is True
-    assert OLD.copies is False
-    assert MARIA.copies is False
-    assert NEW.ended_to_restart(3707) is True
-    assert NEW.ended_to_restart(1290) is False
-    assert OLD.empty(("sandbox",))[-1] == "RESET MASTER"
-    assert MARIA.empty(("sandbox", "my`own")) == snapshot
 
 
 def test_what_mariadb_waits_for_has_a_number_and_in_a_cluster_none() -> None:
@@ -172,32 +143,19 @@ def test_what_mariadb_waits_for_has_a_number_and_in_a_cluster_none() -> None:
 # -- what a server has: names, ranges, versions, and values in its words and in ours
 
 
-MARIADB_ALONE = {"slave_parallel_mode", "binlog_commit_wait_count", "binlog_commit_wait_usec"}
-
-
-def test_a_new_server_has_every_knob_under_its_new_name() -> None:
-    server = mysql_9().capabilities
-    assert server.flavor == "mysql"
-    assert server.version == (9, 7, 4)
-    assert server.title == "mysql 9.7.4"
-    for knob in CATALOGUE:
-        if knob.key in MARIADB_ALONE or not ASYNC.has(knob):
-            continue
-        assert server.has(knob.key)
-        if knob.backing is Backing.SERVER:
-            assert server.variables[knob.key] == knob.variables[0]
+def test_a_new_server_has_every_knob_but_those_that_mariadb_alone_has() -> None:
+    server = NEW.capabilities
+    assert (server.flavor, server.version, server.title) == ("mysql", (9, 7, 4), "mysql 9.7.4")
+    lacking = {knob.key for knob in CATALOGUE if ASYNC.has(knob) and not server.has(knob.key)}
+    assert lacking == {"slave_parallel_mode", "binlog_commit_wait_count", "binlog_commit_wait_usec"}
 
 
 FLUSH = "innodb_flush_log_at_trx_commit"
 
 
-def test_another_flavour_lacks_what_it_lacks_and_keeps_what_it_cannot_change() -> None:
-    ranges = {"innodb_doublewrite": Range(None, None, is_fixed=True), "sync_binlog": Range(0, 4294967295)}
-    server = Capabilities.of(MARIADB, ranges)
-    assert server.flavor == "mariadb"
-    assert server.version == (10, 11, 19)
-    for key in ("semi_sync_replicas", "binlog_order_commits", "binlog_group_commit_sync_delay"):
-        assert not server.has(key)
+def test_a_knob_that_a_server_cannot_change_while_it_runs_is_refused() -> None:
+    server = Capabilities.of(MARIADB, {"innodb_doublewrite": Range(None, None, is_fixed=True)})
+    assert (server.flavor, server.version) == ("mariadb", (10, 11, 19))
     assert "cannot change it while it runs" in refused(server.knob, "innodb_doublewrite")
 
 
@@ -270,8 +228,8 @@ def test_a_servers_value_becomes_ours(snapshot: object) -> None:
     assert found == snapshot
 
 
-@given(st.sampled_from([knob for knob in CATALOGUE if knob.backing is Backing.SERVER]), st.data())
-def test_what_is_set_reads_back(knob: Knob, data: st.DataObject) -> None:
-    numbers: st.SearchStrategy[Value] = st.integers(int(knob.minimum or 0), int(knob.maximum or 0))
-    value = data.draw(st.sampled_from(knob.choices) if knob.kind is Kind.CHOICE else numbers)
-    assert from_server(knob, literal(knob, value).strip("'")) == value
+def test_what_is_set_reads_back() -> None:
+    for knob in CATALOGUE:
+        if knob.backing is Backing.SERVER:
+            for value in (knob.default, *knob.steps):
+                assert from_server(knob, literal(knob, value).strip("'")) == value

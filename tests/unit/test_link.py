@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from ast import literal_eval
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,10 +38,7 @@ from tests.typed import fields, table_of, typed, values_of
 
 
 def side(
-    base_ms: float | None = 0.1,
-    overhead_ms: float = 0.05,
-    shape: Shape | None = None,
-    holds: Literal["sent", "received"] = "sent",
+    base_ms: float | None = 0.1, overhead_ms: float = 0.05, shape: Shape | None = None, holds: Any = "sent"
 ) -> LinkState:
     return LinkState("db2", "netem", "", holds, shape or Shape(), base_ms, overhead_ms, None, 0, 0, 0)
 
@@ -65,16 +62,20 @@ rtt@db2=20 delay_to_replica@db2=40
 rtt@db2=20 delay_to_primary@db2=0
 delay_to_primary@db2=30
 rtt@db2=85 delay_to_replica@db2=0 delay_to_primary@db2=0
+rtt@db2=85 jitter@db2=10
+delay_to_replica@db2=40 jitter@db2=10
+jitter@db2=10
 """
 
 
 def test_a_round_trip_is_split(snapshot: object) -> None:
-    """What each direction has, and the floor that is named."""
+    """What each direction has, the floor that is named, and each delayed direction's share of the jitter."""
     told = {}
     for line in SPLIT.splitlines():
         asked = LinkSettings.of({name.key: value for name, value in typed(line).items()})
         want = wanted(asked, side(), side())
-        figures = want.to_replica.delay_ms, want.to_primary.delay_ms, want.floor_ms
+        ends = want.to_replica, want.to_primary
+        figures = *(end.delay_ms for end in ends), want.floor_ms, *(end.jitter_ms for end in ends)
         told[line] = " ".join("-" if each is None else f"{each:.4g}" for each in figures)
     assert told == snapshot
 
@@ -90,22 +91,10 @@ CUT = """\
 
 def test_a_partition_cuts_the_direction_that_it_names() -> None:
     """Netem cuts where a packet is sent, NFQUEUE where it is received."""
-    for partition, to_replica, to_primary in values_of(CUT):
-        settings = LinkSettings(partition=partition)
-        sent = carried_out(settings, side(holds="sent"), side(holds="sent"))
-        assert [each.shape.cut for each in sent] == [to_replica, to_primary]
-        received = carried_out(settings, side(holds="received"), side(holds="received"))
-        assert [each.shape.cut for each in received] == [to_primary, to_replica]
-        assert [installed(settings, *ends)[0].partition for ends in (sent, received)] == [partition] * 2
-
-
-def test_the_round_trips_jitter_is_shared_by_the_delayed_directions() -> None:
-    want = wanted(LinkSettings(85, jitter_ms=10), side(), side())
-    assert math.hypot(want.to_replica.jitter_ms, want.to_primary.jitter_ms) == pytest.approx(10)
-    alone = wanted(LinkSettings(0, delay_to_replica_ms=40, jitter_ms=10), side(), side())
-    assert alone.to_replica.jitter_ms == pytest.approx(10)
-    assert alone.to_primary.jitter_ms == 0
-    assert wanted(LinkSettings(jitter_ms=10), side(), side()).to_replica == Shape()
+    for partition, *cuts in values_of(CUT):
+        for holds, at in (("sent", cuts), ("received", cuts[::-1])):
+            ends = carried_out(LinkSettings(partition=partition), side(holds=holds), side(holds=holds))
+            assert [each.shape.cut for each in ends] == at, partition
 
 
 asked = st.builds(
@@ -174,12 +163,6 @@ def test_a_rule_that_is_gone_is_told_as_what_is_in_force(snapshot: object) -> No
     assert [installed(settings, side(), side()), leftover] == snapshot
 
 
-def test_the_primarys_base_counts_first_then_the_replicas() -> None:
-    assert base_rtt_ms(side(0.2), side(0.3)) == 0.2
-    assert base_rtt_ms(side(None), side(0.3)) == 0.3
-    assert base_rtt_ms(side(None), side(None)) == 0
-
-
 CONTRADICTS = """\
 rtt_ms=85                        | 86.5 |
 rtt_ms=85                        | 89.3 | measured
@@ -245,16 +228,17 @@ def test_what_no_document_of_this_version_has_is_left_out() -> None:
         assert unkept(text, 1.0, BEFORE) is None
 
 
-@given(st.sampled_from(NODES), st.sampled_from(NODES), st.data())
-def test_a_link_s_knob_outlives_any_change_of_the_source(first: str, then: str, data: st.DataObject) -> None:
-    before, after = Roster(NODES, first), Roster(NODES, then)
-    name = data.draw(st.sampled_from([n for n in names(before) if n.knob.backing is Backing.LINK]))
-    text, value = kept(name, LINK_VALUES[name.key], before)
-    found = unkept(text, value, after)
-    assert found is not None
-    assert found[0] in names(after)
-    assert kept(*found, after) == (text, value)
-    assert unkept(text, value, before) == (name, LINK_VALUES[name.key])
+def test_a_link_s_knob_outlives_any_change_of_the_source() -> None:
+    rosters = [Roster(NODES, source) for source in NODES]
+    for before, after in product(rosters, rosters):
+        for name in names(before):
+            if name.knob.backing is Backing.LINK:
+                value = LINK_VALUES[name.key]
+                written = kept(name, value, before)
+                now = known(unkept(*written, after))
+                assert now[0] in names(after)
+                assert kept(*now, after) == written
+                assert unkept(*written, before) == (name, value)
 
 
 def test_where_the_load_has_gone_to_another_member_each_node_and_wire_is_turned_back() -> None:
