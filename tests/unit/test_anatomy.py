@@ -36,8 +36,8 @@ def counted(text: str) -> dict[Source, Total]:
 
 
 NAMED = {
-    # 100 commits of one client within a second: 0.2 ms of idling and 9.7 ms of statement each, of which 9.5 in
-    # the commit: 2 redo, 3 binlog, 4 acknowledgement, 0.5 engine. 10 redo fsyncs are the background's.
+    # 100 commits of one client within a second: 0.2 ms of idling and 9.7 ms of statement each, of which 9.5
+    # in the commit: 2 redo, 3 binlog, 4 acknowledgement, 0.5 engine. 10 redo fsyncs are the background's.
     "ONE": "redo_fsync=110/220 binlog_write=100/1 binlog_fsync=100/300 ack=100/400 "
     "flush_lock=100/0 sync_lock=100/0 commit_lock=100/0 after_commit_lock=100/0 "
     "following=0/0 commit_stage=200/550 ack_stage=100/400 statement=100/970 idle=100/20",
@@ -90,11 +90,11 @@ after its commit each waits for itself without a lock | MARIADB BY_TWO | clients
 before it once a group | MARIADB BY_TWO | clients=2 |
 instruments that are off leave their time to other | ONE commit_stage=0/0 -ack_stage -idle |  |
 only fsyncs by binlog writes | redo_fsync=110/220 binlog_write=100/1 binlog_fsync=100/300 |  |
-the group's wait is not the engine's | ONE commit_stage=200/950 group=100/400 -ack -ack_stage |  | in_group=True
+the group's is not the engine's | ONE commit_stage=200/950 group=100/400 -ack -ack_stage | | in_group=True
 nor is it always timed | MARIADB |  | in_group=True
 behind an acknowledgement one waits a round trip | QUEUED | commits=80 queries=80 clients=8 mean_ms=32.7 |
 reads have no commit | READS |  |
-and wait for none of somebody else | READS binlog_write=5/0.1 binlog_fsync=5/50 redo_fsync=9/90 commit_stage=100/1 |  |
+nor of others | READS binlog_write=5/0.1 binlog_fsync=5/50 redo_fsync=9/90 commit_stage=100/1 | |
 """
 """What was counted, what the load's clients saw, and what a commit waits for."""
 
