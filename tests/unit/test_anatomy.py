@@ -25,7 +25,7 @@ from tests.typed import fields, table_of
 def counted(text: str) -> dict[Source, Total]:
     """`redo_fsync=110/220 -ack`: how often, and for how many ms together; later words change those of a name
     (`ONE`), or leave one out."""
-    found = {}
+    found = dict[Source, Total]()
     for each in " ".join(NAMED.get(word, word) for word in text.split()).split():
         name, times, ms, *_ = (*re.split("[=/]", each.lstrip("-")), "", "")
         if each.startswith("-"):

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from replexplorer.formats.play_script import CastWriter
+from tests.documents import document
 from tests.typed import table_of
 from tests.unit.conftest import Run
 
@@ -51,27 +52,22 @@ def test_what_is_wrong_is_one_line_and_nothing_begins(
     assert not cast.exists()
 
 
-def test_a_play_is_checked_without_being_performed(script: Path, run: Run) -> None:
-    assert run(f"play {script} --check") == (0, f"{script}: OK, 3 lines\n", "")
-
-
 def test_over_the_shipped_tour_a_play_ends_at_its_mark_and_says_so_as_json(
     tmp_path: Path, script: Path, run: Run, snapshot: object
 ) -> None:
-    cast = tmp_path / "walk.cast"
-    picture = cast.with_suffix(".svg")
+    assert run(f"play {script} --check") == (0, f"{script}: OK, 3 lines\n", "")
+    cast, picture = tmp_path / "walk.cast", tmp_path / "walk.svg"
     code, out, err = run(f"play {script} --over tour --cast {cast} --svg {picture} --size 80x24 --json")
     assert code == 0
     assert "line 2: wait 1s: 1.0 s, " in err
-    told = json.loads(out)
-    assert told["cast"] == str(cast)
-    assert [told["title"], told["over"], [line["line"] for line in told["lines"]]] == snapshot
+    told = document(out)
+    assert (told.cast, told.svg) == (str(cast), str(picture))
+    assert [told.title, told.over, [line.line for line in told.lines]] == snapshot
     header, *events = (json.loads(line) for line in cast.read_text(encoding="utf-8").splitlines())
     assert [header["width"], header["height"], header["title"]] == [80, 24, "A walk"]
     markers = [label for _, kind, label in events if kind == "m"]
-    assert markers[0].startswith("(1) ")
-    assert markers[-1] == "There it is"
-    drawn = ElementTree.parse(told["svg"])
+    assert (markers[0][:4], markers[-1]) == ("(1) ", "There it is")
+    drawn = ElementTree.parse(picture)
     assert len(drawn.findall("{*}g[@class='step']")) == 1
     assert "There" in "".join(drawn.getroot().itertext())
 
@@ -91,9 +87,12 @@ def test_a_play_that_fails_writes_no_cast_and_ends_with_1(tmp_path: Path, run: R
 def test_times_never_go_back(snapshot: object) -> None:
     stream = io.StringIO()
     cast = CastWriter(stream, (120, 36), wall_s=1_760_000_000.9, title="a play")
-    cast.event(0.0, "o", "\x1b[2J")
-    cast.event(3.0, "o", "⣿")
-    cast.event(3.0, "m", "(1) rtt 0 -> 85 ms")
-    cast.event(2.5, "o", "late")
-    cast.event(10.0, "o", "")
+    for at_s, kind, data in (
+        (0.0, "o", "\x1b[2J"),
+        (3.0, "o", "⣿"),
+        (3.0, "m", "(1) rtt 0 -> 85 ms"),
+        (2.5, "o", "late"),
+        (10.0, "o", ""),
+    ):
+        cast.event(at_s, kind, data)
     assert [json.loads(line) for line in stream.getvalue().splitlines()] == snapshot
