@@ -35,7 +35,7 @@ from replexplorer.core.dialect.attaching import (
     setting_of,
     value_of,
 )
-from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, flavour_of
+from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, Dialect
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.formats.server_url import (
@@ -45,9 +45,9 @@ from replexplorer.formats.server_url import (
     read_option_files,
     standard_files,
 )
-from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, MYSQL_9, MYSQL_57
 from tests.known import refused
 from tests.typed import table_of
+from tests.unit.test_dialect_answers import IN_CLUSTER, IN_GROUP, MARIA, NEW, OLD
 
 # -- statements
 
@@ -328,14 +328,10 @@ def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
             assert attach.is_wanted(asked) is (terminal and bool(opens)), words
 
 
-SERVERS = {
-    "mysql 9": MYSQL_9, "mysql 5.7": MYSQL_57, "mariadb": MARIADB, "group": GROUP_9, "galera": GALERA_11,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("variables", SERVERS.values(), ids=SERVERS)
-def test_all_that_a_look_asks_is_a_read(variables: dict[str, str]) -> None:
-    dialect = flavour_of(variables).of(variables, {})
+@pytest.mark.parametrize(
+    "dialect", [NEW, OLD, MARIA, IN_GROUP, IN_CLUSTER], ids=lambda each: each.capabilities.title
+)
+def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
     there = [*(getattr(dialect, name) for name in dir(dialect)), *vars(attaching).values(), IDENTITY, ALIVE]
     there += [dialect.setting("sync_binlog"), dialect.sent("h"), dialect.behind(""), value_of("sync_binlog")]
     there += [dialect.timed.question(account) for account in ("a", None)]

@@ -96,13 +96,6 @@ WENT_THROUGH = Passage(
 )
 
 
-def under(report: LoadReport, interrupted: str | None = None) -> LoadReport:
-    """With what the load ran under and went through."""
-    report.started, report.conditions = utc(1_760_000_000.0), UNDER
-    report.course, report.interrupted = WENT_THROUGH, interrupted
-    return report
-
-
 def test_the_same_can_be_run_again_elsewhere(snapshot: object) -> None:
     args = parse(["--stack", "mine", "load", "--duration", "30", "--warmup", "2"])
     command = command_of(args, LoadSettings(8, "insert", mode="open", rate_tps=500.0, processes=2))
@@ -126,7 +119,13 @@ REPORTS = {
     "with a client log": reported(
         replace(TEN, log_sync=Histogram.of([2_000] * 3), log_wait=Histogram.of([1_500] * 10))
     ),
-    "under conditions, and ended early": under(reported(TEN), "interrupted"),
+    "under conditions, and ended early": replace(
+        reported(TEN),
+        started=utc(1_760_000_000.0),
+        conditions=UNDER,
+        course=WENT_THROUGH,
+        interrupted="interrupted",
+    ),
 }
 
 

@@ -9,7 +9,9 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -56,13 +58,13 @@ def read_journal(file: Path) -> None:
 
 
 TOML: dict[str, Callable[[Path], object]] = {
-    "config": lambda file: load_configuration(file, named_by_user=True),
+    "config": partial(load_configuration, named_by_user=True),
     "keys": read_keys,
     "theme": read_theme,
     "scene": read_scene,
-    "lab": lambda file: read_lab(file),
+    "lab": read_lab,
     "drill": read_drill,
-    "lesson": lambda file: read_lesson(file, lambda *_: None),
+    "lesson": partial(read_lesson, named=Mock()),
     "calibration": read_calibration,
     "workload": read_workload,
 }
@@ -87,17 +89,23 @@ def answered(read: Callable[[Path], object], file: Path) -> str:
     return ""
 
 
+def endless(file: Path) -> None:
+    file.touch()
+    os.truncate(file, 2 << 30)
+
+
 NO_FILES: dict[str, Callable[[Path], object]] = {
     "pipe": os.mkfifo,
     "directory": os.mkdir,
-    "device": lambda file: os.symlink("/dev/zero", file),
+    "device": partial(os.symlink, "/dev/zero"),
     "link to itself": lambda file: os.symlink(file, file),
+    "gigabytes": endless,
 }
 
 
 @EACH
 @pytest.mark.parametrize("make", NO_FILES.values(), ids=NO_FILES)
-def test_what_is_no_file_is_told_and_not_waited_for(
+def test_what_is_no_file_is_named_and_neither_waited_for_nor_read(
     read: Callable[[Path], object], make: Callable[[Path], object], file: Path
 ) -> None:
     make(file)
@@ -110,23 +118,12 @@ def test_what_is_no_text_is_told(read: Callable[[Path], object], file: Path) -> 
     assert answered(read, file) == f"{file}: is not UTF-8 text"
 
 
-@EACH
-def test_gigabytes_are_not_read(read: Callable[[Path], object], file: Path) -> None:
-    file.touch()
-    os.truncate(file, 2 << 30)
-    assert str(file) in answered(read, file)
-
-
 FULL = MOST_TOML_BYTES - 100
 TREES = {
     "lists": "a = " + "[" * (FULL // 2) + "]" * (FULL // 2),
-    "tables": "a = " + "{a=" * (FULL // 5) + "1" + "}" * (FULL // 5),
     "dotted key": "a" + ".a" * (FULL // 2) + " = 1",
-    "spaced key": "a" + " . a" * (FULL // 4) + " = 1",
-    "quoted key": '"a"' + '."a"' * (FULL // 4) + " = 1",
     "header": "[a" + ".a" * (FULL // 2) + "]\nb = 1",
     "digits": f"a = {'9' * FULL}",
-    "hexadecimal": f"a = 0x{'f' * FULL}",
     "float": f"a = {'9' * FULL}.5",
     "quotes": "a = " + '"\\"' * (FULL // 3),
     "blanks": "a." + " " * FULL + ".b",
@@ -154,13 +151,11 @@ def test_bytes(read: Callable[[Path], object], content: bytes, file: Path) -> No
 
 BOMBS = {
     "an endless line": ("client log", f"{HEAD}7\nt 1\n" + "i" * 5_000_000),
-    "a run of many digits": ("client log", f"{HEAD}{'9' * 100}\n"),
     "numbers of many digits": ("client log", f"{HEAD}7\nt 1\ni {'9' * 120} 1\ns db1 1 1 {'9' * 60}\n"),
     "spans turned round": ("client log", f"{HEAD}7\ns db1 1 9 1\n"),
     "all rows at once": ("client log", f"{HEAD}7\ns db1 1 0 {1 << 62}\n"),
     "lists in lists": ("journal", "[" * 100_000 + "]" * 100_000 + "\n"),
     "a long number": ("journal", '{"a": ' + "9" * 100_000 + "}\n"),
-    "no number": ("journal", '{"a": NaN}\n'),
 }  # fmt: skip
 
 
