@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from replexplorer.core.knobs.names import Value, defaults, parse_name
 from replexplorer.core.model.advice import Advice, Advised, GoalFigure, Verdict, advise, read_goals
 from replexplorer.formats.calibration import shipped_calibration
@@ -93,7 +91,8 @@ def test_what_a_server_lacks_is_neither_chosen_nor_advised() -> None:
 
 
 def test_the_cheapest_gives_up_least_and_says_what(snapshot: object) -> None:
-    first, *_ = advised("rpo = 0", "rtt@db2=10").found
+    first, *more = advised("rpo = 0", "rtt@db2=10").found
+    assert [each.price for each in more] == sorted(max(each.price, first.price) for each in more)
     two, *_ = advised("rpo = 0", "rtt@db2=10 rtt@db3=10", replicas=("db2", "db3")).found
     assert (settings_of(first), first.gives_up, settings_of(two)["semi_sync_replicas"]) == snapshot
 
@@ -112,15 +111,3 @@ def test_the_model_s_error_decides_what_meets() -> None:
         mean = advice.figures[GoalFigure.MEAN]
         assert mean.low < mean.value < mean.high
         assert advice.verdict is verdict
-
-
-def test_a_looser_goal_is_met_by_all_that_met_the_stricter_one_and_the_cheaper_come_first() -> None:
-    for rtt, clients, bound_ms in product((0, 85), (1, 64), (5, 100)):
-
-        def met(goal: str, texts: str = f"rtt@db2={rtt} clients={clients}") -> list[Advice]:
-            return [each for each in advised(goal, texts).found if each.verdict is Verdict.MEETS]
-
-        loose = [*map(settings_of, met(f"mean < {2 * bound_ms}ms"))]
-        assert all(settings_of(each) in loose for each in met(f"mean < {bound_ms}ms"))
-        prices = [each.price for each in met("tps > 0")]
-        assert prices == sorted(prices)

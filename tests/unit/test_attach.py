@@ -47,7 +47,7 @@ from replexplorer.formats.server_url import (
 )
 from tests.known import refused
 from tests.typed import table_of
-from tests.unit.test_dialect_answers import IN_CLUSTER, IN_GROUP, MARIA, NEW, OLD
+from tests.unit.test_dialect import IN_CLUSTER, IN_GROUP, MARIA, NEW, OLD
 
 # -- statements
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replexplorer.core.fault import KINDS, Fault, begun_words
+from replexplorer.core.fault import KINDS, Fault
 from replexplorer.core.history.caption import MOST_CHARACTERS, caption, headline
 from replexplorer.core.knobs.names import BY_KEY, KnobName, Value, parse_value
 from replexplorer.core.server.exposure import Unknown
@@ -92,8 +92,7 @@ def test_every_fault_has_words_of_its_own() -> None:
         begun = Fault(1, kind.key, value, "db1", 100.0, None, "tui (pid 1)", {}, ())
         struck = replace(PROTECTED, faults=(begun,))
         said = caption(PROTECTED, struck)
-        assert said == begun_words(begun.row, begun.value, begun.node, "db1")
-        assert not said.startswith("fault ")
+        assert said.partition(" ")[0] != "fault"
         assert "db1" in said
         assert caption(struck, PROTECTED) == f"fault cleared: {begun}"
 

@@ -14,7 +14,6 @@ from replexplorer.core.link import LinkSettings, LinkView
 from replexplorer.core.server.disk import DiskView
 from replexplorer.core.server.node_view import NodeView, ThreadError
 from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.text import table
 from replexplorer.core.topology import SOURCE, Role
 from replexplorer.engine.outcome import Changed, DrivenLoad, SetResult, Status
 from replexplorer.formats.documents import to_json
@@ -63,18 +62,6 @@ def test_get_and_status_know_the_server_s_own_default() -> None:
             assert f" {usual.upper()} " in render_knobs({str(name): shown})
             status = render_status(status_of(nodes=[node], knobs={name: shown}))
             assert (str(name) in status) == (value != usual)
-
-
-def test_a_table_folds_one_column_to_fit_and_loses_no_word() -> None:
-    rows = [(f"name-{at}", "abcdefghi abc abcdef a " * at, f"{at} min") for at in range(5)]
-    words = sorted(" ".join(map(" ".join, rows)).split())
-    for columns in range(50, 120):
-        head, *lines = table(
-            rows, ("NAME", "TITLE", "TAKES"), right=(2,), fold=1, columns=columns
-        ).splitlines()
-        assert all(len(line) <= columns for line in (head, *lines))
-        assert sorted(" ".join(lines).split()) == words
-    assert table(rows, fold=1) == table(rows), "it is not known how many columns there are"
 
 
 def test_status_fits_80_columns_and_loses_no_word() -> None:

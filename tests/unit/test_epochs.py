@@ -97,6 +97,7 @@ stalls                                                        | stalled      | r
 what hangs together                                           | ~100x60      | wild wild
 TPS is what was asked for on both sides: response p95 decides | open ~25x60  | open ~90x60
 a shorter response                                            | open ~25x60  | open ~18x60
+the same response                                             | open ~25x60  | open ~25x60
 another mode                                                  | 100x60       | open 20x60
 one that ended early                                          | 100x60       | 70x10        | 100x60
 minutes that hang together are too noisy and not too short    | ~300x60      | wander       | 400x60

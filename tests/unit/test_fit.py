@@ -10,11 +10,9 @@ from random import Random
 import pytest
 
 from replexplorer.core.model.fit import (
-    CellCheck,
     Origin,
     checks,
     fit,
-    ratio_error,
     summary,
     with_applier,
 )
@@ -115,17 +113,6 @@ def test_runs_that_cannot_tell_are_refused(snapshot: object) -> None:
     for case, kept in KEPT.items():
         told[case] = refused(fit, [run for run in runs() if kept(run.setting)], ORIGIN)
     assert told == snapshot
-
-
-def test_a_ratio_is_off_by_what_two_cells_do_not_have_alike() -> None:
-    """Cells of two workloads are not compared."""
-
-    def off_by(*errors: float, workload: str = "insert") -> list[CellCheck]:
-        return [CellCheck(OperatingPoint(at, workload), (100.0,), 100 * e) for at, e in enumerate(errors, 1)]
-
-    assert ratio_error(off_by(1.2, 1.2, 1.2)) == pytest.approx(1)
-    assert ratio_error(off_by(1.2, 0.8)) == pytest.approx(1.5)
-    assert ratio_error(off_by(1.2) + off_by(0.8, workload="update_index")) is None
 
 
 def test_what_ships_is_what_the_fit_makes_of_its_runs_and_is_good_enough() -> None:

@@ -6,7 +6,6 @@ import json
 from ast import literal_eval
 from dataclasses import replace
 from itertools import accumulate
-from random import Random
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from replexplorer.core.server.anatomy import Anatomy, Part, limit_of
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.ports import LoadSettings
 from tests.fakes.load import interval_of
-from tests.known import refused
+from tests.known import known, refused
 from tests.typed import fields, table_of
 
 LENGTH_S = 0.5
@@ -88,38 +87,20 @@ def a_part(first: int, last: int, commits: int, generator: int = 1) -> Interval:
     return interval_of(100 + first * LENGTH_S, [100] * commits, seconds, work=work)
 
 
-@given(st.lists(st.lists(st.integers(1, 3), max_size=6), min_size=2, max_size=3), st.randoms())
-def test_nothing_is_lost_and_time_is_cut_the_same_for_all(streams: list[list[int]], chance: Random) -> None:
-    """Each process reports in its own order, and some of its intervals merged."""
-    end = max(map(sum, streams)) + 1
-    for lengths in streams:
-        lengths.append(end - sum(lengths))
-    turns = [number for number, lengths in enumerate(streams) for _ in lengths]
-    chance.shuffle(turns)
-    cuts, whole, taken, at = Cuts(LENGTH_S), list[Interval](), list[Interval](), [0, 0, 0]
-    cuts.origin_s = 100.0
-    for number in turns:
-        length = streams[number].pop(0)
-        taken.append(a_part(at[number], at[number] + length - 1, length))
-        at[number] += length
-        whole += cuts.add(number, taken[-1])
-    whole += filter(None, [cuts.rest()])
-    assert sum(each.commits for each in whole) == sum(each.commits for each in taken)
-    ends_s = [each.end_s for each in whole]
-    assert ends_s == sorted(ends_s)
-    assert ends_s[-1] == max(each.end_s for each in taken)
-
-
 def test_one_that_was_asleep_is_waited_for_and_a_newcomers_beginning_is_not_lost() -> None:
+    """Time is cut the same for all, and what one reports last is in the rest."""
     cuts = Cuts(LENGTH_S)
     cuts.origin_s = 100.0
     [alone] = cuts.add(0, a_part(0, 0, 1))
     assert (alone.processes, alone.commits) == (1, 1)
     assert cuts.add(1, a_part(0, 0, 1, 2)) == []
     assert [cuts.add(0, a_part(number, number, 1)) for number in range(1, 5)] == [[]] * 4
-    [both] = cuts.add(1, a_part(1, 4, 10, 2))
-    assert (both.processes, both.commits, both.end_s) == (2, 15, 102.5)
+    early, late = [*cuts.add(1, a_part(1, 2, 10, 2)), *cuts.add(1, a_part(3, 4, 10, 2))]
+    assert (early.processes, early.commits, early.end_s) == (2, 13, 101.5)
+    assert (late.processes, late.commits, late.end_s) == (2, 12, 102.5)
     assert cuts.rest() is None
+    assert cuts.add(1, a_part(5, 5, 7, 2)) == []
+    assert known(cuts.rest()).commits == 7
 
 
 # -- how many processes a load has, what each of them has of it, and what they are together
