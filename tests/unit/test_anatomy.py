@@ -7,14 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.server.anatomy import (
-    Anatomy,
-    CommitPath,
-    Part,
-    Served,
-    dissect,
-    dissect_at_server,
-)
+from replexplorer.core.server.anatomy import Anatomy, CommitPath, Part, Served, dissect, dissect_at_server
 from replexplorer.core.server.counters import CommitGrowth, Source, Total
 from tests.known import known
 from tests.typed import fields, table_of
@@ -25,11 +18,11 @@ def counted(text: str) -> dict[Source, Total]:
     (`ONE`), or leave one out."""
     found = dict[Source, Total]()
     for each in " ".join(NAMED.get(word, word) for word in text.split()).split():
-        name, times, ms, *_ = (*re.split("[=/]", each.lstrip("-")), "", "")
         if each.startswith("-"):
-            del found[Source[name.upper()]]
-        else:
-            found[Source[name.upper()]] = Total(int(times), float(ms))
+            del found[Source[each[1:].upper()]]
+            continue
+        name, times, ms = re.split("[=/]", each)
+        found[Source[name.upper()]] = Total(int(times), float(ms))
     return found
 
 

@@ -191,13 +191,9 @@ def test_a_journal_is_its_owner_s_and_each_entry_whole_or_not_there(
     again.remove()
     again.close()
     assert journals(file.parent) == []
-
-
-def test_a_broken_journal_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "a.json"
     for content in ("{}", "[1]", "x", '[{"kind": "set"}]'):
         file.write_text(content)
-        with pytest.raises(UsageError, match=r"a\.json is broken: look at it"):
+        with pytest.raises(UsageError, match=rf"{file.name} is broken: look at it"):
             assert ChangeJournal.open(file).outstanding
 
 
@@ -258,9 +254,8 @@ def test_where_a_login_comes_from(tmp_path: Path, snapshot: object) -> None:
     told = []
     file.write_text("[client]\nhost=h\nuser=u\npassword=q\nssl-mode=required\n")
     for named in (flags(url="c@db:2"), flags(defaults_file=str(file))):
-        known = known_login(named, quiet, home | {"MYSQL_PWD": "p"})
-        modes = [known.login.mode_at(host) for host in ("127.0.0.1", "db")]
-        told.append((known.source.place, known.login.user, known.login.password, modes))
+        source, login, *_ = known_login(named, quiet, home | {"MYSQL_PWD": "p"})
+        told.append((source.place, login.user, login.password, *map(login.mode_at, ("127.0.0.1", "db"))))
     assert told == snapshot
     file.write_text("[client]\nhost=h\nssl-mode=perhaps\n")
     assert "ssl-mode=PERHAPS in the option file" in refused(known_login, named, quiet, home)

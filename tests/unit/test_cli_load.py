@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from replexplorer.cli.arguments import parse
-from replexplorer.cli.load import command_of
+from replexplorer.cli.load import command_of, settings_of
 from replexplorer.core.experiment.drill_result import CourseEvent, Passage
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.load.interval import Interval, Measurement, ProcessWork
@@ -21,14 +21,9 @@ from replexplorer.core.text import utc
 from replexplorer.formats.documents import to_json
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import again
-from replexplorer.reports.load import (
-    IntervalLines,
-    LoadReport,
-    interval_line,
-    load_report,
-    render,
-)
+from replexplorer.reports.load import IntervalLines, LoadReport, interval_line, load_report, render
 from tests.fakes.load import interval_of
+from tests.known import refused
 from tests.typed import fields
 
 
@@ -62,9 +57,8 @@ def reported(*intervals: Interval, settings: LoadSettings | None = None, **more:
 
 def test_lines_begin_after_preparing_and_warming_up() -> None:
     lines = IntervalLines(1.5)
-    preparing = replace(interval(0.0, []), state="preparing")
-    shown = [lines.line(each) for each in (preparing, *(interval(second, [1_000]) for second in range(1, 5)))]
-    assert [(line or "")[:7] for line in shown] == ["", "", "", "[ 1s ] ", "[ 2s ] "]
+    told = [replace(interval(0.0, []), state="preparing"), *(interval(at, [1_000]) for at in range(1, 5))]
+    assert [(lines.line(each) or "")[:7] for each in told] == ["", "", "", "[ 1s ] ", "[ 2s ] "]
 
 
 def conditions(**settings: tuple[Value, Value | None]) -> Conditions:
@@ -98,8 +92,10 @@ WENT_THROUGH = Passage(
 
 def test_the_same_can_be_run_again_elsewhere(snapshot: object) -> None:
     args = parse(["--stack", "mine", "load", "--duration", "30", "--warmup", "2"])
-    command = command_of(args, LoadSettings(8, "insert", mode="open", rate_tps=500.0, processes=2))
-    assert again(UNDER, command, varied=("clients",)) == snapshot
+    asked = LoadSettings(8, "insert", mode="open", rate_tps=500.0, processes=2)
+    assert again(UNDER, command_of(args, asked), varied=("clients",)) == snapshot
+    three = parse(["load", "--processes", "3", "--clients", "2"])
+    assert "--processes 3 for 2 clients, and each needs one" in refused(settings_of, three, asked, None)
 
 
 TEN = interval(0.0, [500] * 10)

@@ -54,10 +54,6 @@ held_came     bool    uint32 uint32 ns
 held_reshape  nothing shape ns
 held_next     group
 held_release  uint32  ns runs uint32
-errors_add    nothing ns
-errors_turn   nothing ns
-errors_p99_ns ns
-errors_total  uint64
 """
 """What each answers and takes, behind the memory that it works on."""
 
@@ -183,15 +179,6 @@ def test_packets_leave_in_order_only_those_of_a_cut_are_lost_and_none_is_early_o
             assert held.release(due_ns, most) == [(packet[0], packet[4]) for packet in together]
 
 
-def test_the_narrowest_link_keeps_a_packet_for_an_hour_at_most(held: Held) -> None:
-    hour_ns = 3600 * 10**9
-    held.reshape(0, 50, bandwidth_bps=1)
-    for number in range(30_000):
-        held.came(number, 1514)
-    assert held.next()[0] == hour_ns
-    assert held.release(hour_ns + 29_998)[-1] == (29_999, False)
-
-
 def test_each_packet_is_lost_on_its_own_with_the_probability_asked(held: Held) -> None:
     share, count = 0.05, 50_000
     held.reshape(0, 5, loss=share)
@@ -252,19 +239,3 @@ def test_a_queue_grows_in_order_up_to_its_bound_and_takes_packets_again_when_it_
     assert left == [(number, False) for number in range(701, 701 + LONGEST_QUEUE)]
     held.came(20)
     assert len(held.release(NEVER_NS)) == 1
-
-
-def test_p99_of_the_errors_forgets_what_is_old(library: Any) -> None:
-    """The window goes on while it has too few packets for a percentile."""
-    errors, second_ns = ctypes.create_string_buffer(8192), 10**9
-    assert library.errors_p99_ns(errors) == 0
-    for error_us in range(1, 1001):
-        library.errors_add(errors, -error_us * 1000 if error_us % 2 else error_us * 1000)
-    assert library.errors_p99_ns(errors) == pytest.approx(990_000, rel=0.13)
-    for added, turned_s, total in ((0, 11, 1000), (199, 30, 1199), (1, 31, 200)):
-        for _ in range(added):
-            library.errors_add(errors, 5_000_000)
-        library.errors_turn(errors, turned_s * second_ns)
-        assert library.errors_total(errors) == total
-    assert library.errors_p99_ns(errors) == pytest.approx(5_000_000, rel=0.13)
-    library.errors_add(errors, 2**62)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -23,7 +24,7 @@ from replexplorer.core.system import ASYNC, GALERA, GROUP
 from replexplorer.core.topology import Belonging
 from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, MYSQL_9, MYSQL_57, RANGES_9, mysql_9, rows
 from tests.known import known, refused
-from tests.typed import table_of
+from tests.typed import fields, table_of
 
 NEW = mysql_9()
 OLD = MySql.of(MYSQL_57, {})
@@ -205,10 +206,7 @@ client=7000000002; low=1; high=3""",
     (BARE.log_state, ""),
     (NEW.settings, {"rpl_semi_sync_replica_enabled": "OFF"}),
     (MARIA.settings, {"rpl_semi_sync_slave_enabled": "ON", "read_only": "ON"}),
-    (
-        OLD.settings,
-        {"rpl_semi_sync_master_enabled": "OFF", "rpl_semi_sync_master_wait_point": "AFTER_SYNC"},
-    ),
+    (OLD.settings, {"rpl_semi_sync_master_enabled": "OFF", "rpl_semi_sync_master_wait_point": "AFTER_SYNC"}),
     (IN_CLUSTER.settings, {"wsrep_provider_evs_suspect_timeout": "7.000000"}),
     (
         known(NEW.unfinished("innodb_buffer_pool_size")),
@@ -462,7 +460,7 @@ def test_a_new_server_has_every_knob_but_those_that_mariadb_alone_has() -> None:
     assert lacking == {"slave_parallel_mode", "binlog_commit_wait_count", "binlog_commit_wait_usec"}
 
 
-FLUSH = "innodb_flush_log_at_trx_commit"
+VARIABLES = {"5.7": MYSQL_57, "mariadb": MARIADB, "9.7": MYSQL_9}
 
 
 def test_a_knob_that_a_server_cannot_change_while_it_runs_is_refused() -> None:
@@ -471,52 +469,43 @@ def test_a_knob_that_a_server_cannot_change_while_it_runs_is_refused() -> None:
     assert "cannot change it while it runs" in refused(server.knob, "innodb_doublewrite")
 
 
-NARROWED: list[tuple[Mapping[str, str], dict[str, Range], str]] = [
-    # MySQL before 9.0 has no table of ranges, and cuts a 3 to 2 with a warning.
-    (MYSQL_57, {}, FLUSH),
-    (MARIADB, {FLUSH: Range(0, 3)}, FLUSH),
-    (MARIADB, {"innodb_doublewrite": Range(None, None, words=("off", "on", "fast"))}, "innodb_doublewrite"),
-    (MYSQL_9, {"replica_parallel_workers": Range(1, 1024)}, "replica_parallel_workers"),
-    # the server itself would take 0
-    (MYSQL_9, {"rpl_semi_sync_source_timeout": Range(0, 1 << 63)}, "semi_sync_timeout"),
-    (MYSQL_9, {"sync_binlog": Range(1, 50)}, "sync_binlog"),
-]
+NARROWED = """\
+5.7     innodb_flush_log_at_trx_commit
+mariadb innodb_flush_log_at_trx_commit 0 3
+mariadb innodb_doublewrite             None None words=("off","on","fast")
+9.7     replica_parallel_workers       1 1024
+9.7     semi_sync_timeout              0 9223372036854775808
+9.7     sync_binlog                    1 50
+"""
+"""Servers, knobs, and the range or the words that the server says: MySQL before 9.0 has no table of ranges,
+and cuts a 3 to 2 with a warning. The server itself would take a timeout of 0."""
 
 
 def test_metadata_narrows_a_range_or_choice_and_never_widens_it(snapshot: object) -> None:
-    told = []
-    for variables, ranges, key in NARROWED:
+    told = {}
+    for line in NARROWED.splitlines():
+        server, key, *bounds = (each for each in line.split() if "=" not in each)
+        variable = SERVERS[server].capabilities.variables[key]
+        ranges = {variable: Range(*map(literal_eval, bounds), **fields(line))} if bounds else {}
+        variables = VARIABLES[server]
         knob = flavour_of(variables).of(variables, ranges).capabilities.knob(key)
-        told.append((ranges, describe_range(knob), knob.steps))
+        told[line] = describe_range(knob), knob.steps
     assert told == snapshot
 
 
 VERSIONS = """\
-9.7.4-2              9 7 4
-26.10                26 10
-8.0.36-28.1          8 0 36
-10.11.19-MariaDB-log 10 11 19
-5.7.44-log           5 7 44
-unknown
+9.7.4-2              | (Debian)                        | mysql   | 9 7 4
+26.10                |                                 | mysql   | 26 10
+8.0.36-28.1          | Percona Server (GPL), Release 3 | percona | 8 0 36
+10.11.19-MariaDB-log |                                 | mariadb | 10 11 19
+11.4.2               | MariaDB Server                  | mariadb | 11 4 2
+unknown              |                                 | mysql   |
 """
 
 
-def test_versions_compare_as_numbers() -> None:
-    for text, *numbers in table_of(VERSIONS, None):
-        assert version_tuple(text) == tuple(map(int, numbers)), text
-    assert version_tuple("") == ()
-
-
-FLAVORS = """\
-9.7.4-2          | (Debian)                        | mysql
-8.4.3-3          | Percona Server (GPL), Release 3 | percona
-10.11.19-MariaDB |                                 | mariadb
-11.4.2           | MariaDB Server                  | mariadb
-"""
-
-
-def test_flavors() -> None:
-    for version, comment, flavor in table_of(FLAVORS):
+def test_versions_compare_as_numbers_and_flavors_are_in_them_or_in_the_comment() -> None:
+    for version, comment, flavor, numbers in table_of(VERSIONS):
+        assert version_tuple(version) == tuple(map(int, numbers.split())), version
         assert flavor_name({"version": version, "version_comment": comment}) == flavor, version
 
 

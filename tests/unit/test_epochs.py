@@ -122,10 +122,10 @@ def test_a_change_of_appliers_is_judged_by_lag_and_another_one_is_not() -> None:
     for of_appliers, verdict in ((True, "lag 0.2 → 9.0 s growing"), (False, "2.0 times slower")):
         epochs = Epochs(0.0)
         epochs.fall_back(0.0, [ReplicaTruth("db2", 200.0, applied_tps=900.0, drain_s=0.1)])
-        changed_s = play(epochs, 0.0, closed(noisy(60, 200, 3)))
+        changed_s = play(epochs, 0.0, side("~200x60", 0))
         epochs.begin(1, changed_s, "applier workers 4 → 1", of_appliers=of_appliers)
         epochs.effective(1, changed_s)
-        end_s = play(epochs, changed_s, closed(noisy(60, 100, 4)))
+        end_s = play(epochs, changed_s, side("~100x60", 1))
         epochs.fall_back(end_s, [ReplicaTruth("db2", 9000.0, applied_tps=300.0)])
         assert verdict_words(epochs.rows()[1]) == verdict
 
@@ -155,28 +155,27 @@ def test_an_interval_across_a_change_is_in_no_epoch_and_a_late_one_in_the_epoch_
 
 def test_a_load_that_does_not_run_is_no_measurement_and_a_stall_is_one() -> None:
     epochs = Epochs(0.0)
-    play(epochs, 0.0, closed([10] * 11))
-    play(epochs, 5.5, [replace(tick, state="waiting") for tick in closed([0] * 10)])
-    assert epochs.rows()[0].after_tps == 20
-    play(epochs, 5.5, closed([0] * 10))
-    assert epochs.rows()[0].after_tps == 10
+    play(epochs, 0.0, side("10x11", 0))
+    for state, tps in (("waiting", 20), ("running", 10)):
+        play(epochs, 5.5, [replace(tick, state=state) for tick in side("0x10", 0)])
+        assert epochs.rows()[0].after_tps == tps
 
 
 def test_a_finished_epoch_keeps_its_row_whatever_comes_after_and_the_newest_are_kept() -> None:
     """And what did not change is neither worked out nor drawn again twice a second."""
     epochs = played("100x30", "30x30")
-    rows = epochs.rows()
-    assert all(again is row for again, row in zip(epochs.rows(), rows, strict=True))
-    assert rows[1].verdict == "slower"
+    baseline, row = epochs.rows()
+    assert epochs.rows()[0] is baseline
+    assert row.verdict == "slower"
     for number in range(2, 100):
         epochs.begin(number, 28.0 + number, "x")
-        assert epochs.rows()[1] == rows[1]
+        assert epochs.rows()[1] == row
     play(epochs, 20.0, closed([500]))  # so late that nothing is counted twice or half
     epochs.begin(100, 200.0, "x")
-    assert epochs.rows()[0] == rows[1], "the baseline is forgotten, what was found is not"
+    assert epochs.rows()[0] == row, "the baseline is forgotten, what was found is not"
     epochs.begin(101, 300.0, "x")
-    kept = epochs.rows()
-    assert [len(kept), kept[0].number, kept[-1].number] == [100, 2, 101]
+    numbers = [each.number for each in epochs.rows()]
+    assert numbers == list(range(2, 102))
 
 
 def exposed(commits: int) -> Exposure:

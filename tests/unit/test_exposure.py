@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 from replexplorer.core.server.exposure import (
     SET_DOWN_WITHIN_S,
-    Exposure,
     ExposureMeter,
     LogState,
     Loss,
     Received,
     SourceLook,
     Unknown,
-    over_time,
     replica_exposure,
 )
 from tests.amount import examples
@@ -336,12 +334,3 @@ def test_a_history_that_grows_is_thinned_and_stays_true() -> None:
     assert isinstance(found.source_lost, Loss)
     assert found.power_cut.low <= 49_985 <= found.power_cut.high
     assert found.source_lost.age_ms == pytest.approx(499_900 - 50)
-
-
-def test_looks_over_time_are_one_with_the_median_and_the_extremes() -> None:
-    unknown, once = Unknown("why"), Loss(1, 0, 2)
-    looks = [
-        Exposure(Loss(n, n - 1, n + 2, 10.0 * n), unknown, once if n == 5 else unknown) for n in (5, 1, 9)
-    ]
-    assert over_time(looks) == Exposure(Loss(5, 0, 11, 50.0), unknown, unknown)
-    assert over_time([]) is None

@@ -8,19 +8,10 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.fault import (
-    Fault,
-    clears,
-    flap_of,
-    given_back,
-    kind_of,
-    parse_fault,
-    without,
-)
+from replexplorer.core.fault import Fault, clears, given_back, kind_of, parse_fault, without
 from replexplorer.core.server.disk import SHOWS_WITHIN_S, is_over
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Roster
-from replexplorer.core.wire import Flap
 from tests.known import refused
 from tests.typed import fields, table_of
 
@@ -76,11 +67,6 @@ def test_what_is_wrong_is_named(snapshot: object) -> None:
 
 
 FAULT = Fault(3, "partition", "ack", "db2", 1000.5, None, "fault (pid 7)", {"partition@db2": "none"})
-
-
-def test_a_flap_goes_on_from_its_record() -> None:
-    assert str(FAULT) == "partition=ack@db2"
-    assert flap_of(replace(FAULT, kind="flap", value="2/0.5")) == Flap(2.0, 0.5, 1000.5)
 
 
 LINKS = ("db1:db2", "db1:db3", "db2:db3")

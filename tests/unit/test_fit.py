@@ -9,13 +9,7 @@ from random import Random
 
 import pytest
 
-from replexplorer.core.model.fit import (
-    Origin,
-    checks,
-    fit,
-    summary,
-    with_applier,
-)
+from replexplorer.core.model.fit import Origin, checks, fit, summary, with_applier
 from replexplorer.core.model.fitted import (
     AppliedRate,
     CalibrationRun,

@@ -6,30 +6,17 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from replexplorer.core.wire import Flap, Shape
 from tests.fakes.clock import virtual
 from tests.sidecar import load
-from tests.typed import fields, table_of, values_of
+from tests.typed import fields, table_of
 
 links, tool = load("links"), load("tool")
 PEER, ADDRESS = "db2", "172.18.0.3"
-
-
-PHASES = """\
-100.0  (True,2.0)
-102.0  (False,3.0)
-99.0   (False,1.0)
-1105.5 (True,1.5)
-"""
-"""What the clock says, whether it is down, and for how long still."""
-
-
-def test_the_phase_follows_from_the_clock_alone() -> None:
-    for wall_s, phase in values_of(PHASES):
-        assert Flap(2.0, 3.0, 100.0).phase(wall_s) == pytest.approx(phase)
 
 
 class RecordingBackend:
@@ -58,13 +45,6 @@ class RecordingBackend:
         return dict.fromkeys(("packets", "dropped", "lost", "held"), 0)
 
 
-class Deaf:
-    """A probe's socket that neither sends nor hears."""
-
-    def ask(self, number: int, address: str) -> None:
-        """Nobody is asked."""
-
-
 class LoopTime:
     """`time`, on the loop's own clock."""
 
@@ -83,7 +63,7 @@ class LoopTime:
 def agent(backend: RecordingBackend) -> Iterator[Any]:
     """An agent's links on a backend that is ready."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(links.probe, "Socket", Deaf)
+        patched.setattr(links.probe, "Socket", Mock)  # it neither sends nor hears
         patched.setattr(links, "time", LoopTime)
         ours = links.Links()
         ours._backend = backend

@@ -258,8 +258,7 @@ def test_the_kind_is_in_the_name(server: Server, tmp_path: Path) -> None:
             server.tell(f"sync {name} 3")
             expected[kind] = expected.get(kind, 0) + 3
             assert server.counts() == expected, name
-        assert server.figure(page_of.FSYNC_NS, kind) > 0
-        assert server.figure(page_of.DELAYED_NS, kind) == 0, kind
+    assert server.figure(page_of.FSYNC_NS, "data") > server.figure(page_of.DELAYED_NS, "data") == 0
 
 
 def test_directories_duplicates_removed_files_and_a_reused_inode(server: Server) -> None:
@@ -349,7 +348,6 @@ def test_other_programs_are_left_alone(start: Start, built: Path, tmp_path: Path
     "content",
     [
         b"",
-        bytes(4096),
         struct.pack("=3Q", page_of.MAGIC, page_of.VERSION + 1, 4096) + b"\7" * 4072,
         struct.pack("=3Q", page_of.MAGIC, page_of.VERSION, 4096) + b"\7" * 8168,
     ],

@@ -40,10 +40,7 @@ from tests.affordable import affordable
 from tests.amount import examples
 from tests.unit.test_export import markdown_of
 
-FUZZ = settings(
-    max_examples=examples(0.3),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+FUZZ = settings(max_examples=examples(0.3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read_keys(file: Path) -> None:
@@ -130,10 +127,8 @@ TREES = {
     "dotted key": "a" + ".a" * (FULL // 2) + " = 1",
     "header": "[a" + ".a" * (FULL // 2) + "]\nb = 1",
     "digits": f"a = {'9' * FULL}",
-    "float": f"a = {'9' * FULL}.5",
     "quotes": "a = " + '"\\"' * (FULL // 3),
     "blanks": "a." + " " * FULL + ".b",
-    "word": "a" * FULL,
     "not closed": "a = [" + "1," * (FULL // 2),
 }
 

@@ -9,18 +9,13 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from replexplorer.cli.arguments import parse
-from replexplorer.cli.load import settings_of
 from replexplorer.core.load.interval import Cuts, Interval, ProcessWork, processes_that_help
 from replexplorer.core.load.pacing import OPEN, share_out, shares_of
 from replexplorer.core.server.anatomy import Anatomy, Part, limit_of
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.ports import LoadSettings
 from tests.fakes.load import interval_of
-from tests.known import known, refused
+from tests.known import known
 from tests.typed import fields, table_of
 
 LENGTH_S = 0.5
@@ -46,8 +41,8 @@ def test_intervals_one_after_the_other_and_of_several_processes_are_one_load(sna
         )  # fmt: skip
 
     one, other = (
-        cut(0, number, fault="1290 read-only").followed_by(cut(1, number, clients=3, connected=number))
-        for number in (1, 2)
+        cut(0, number, fault=fault).followed_by(cut(1, number, clients=3, connected=number))
+        for number, fault in ((1, None), (2, "1290 read-only"))
     )
     whole = one.beside(other)
     assert (whole.to_wire(), whole.cpu_percent, whole.cpu_busiest_percent) == snapshot
@@ -106,20 +101,13 @@ def test_one_that_was_asleep_is_waited_for_and_a_newcomers_beginning_is_not_lost
 # -- how many processes a load has, what each of them has of it, and what they are together
 
 
-def test_the_command_line_asks_for_processes() -> None:
-    wanted = LoadSettings(8, "insert")
-    assert settings_of(parse(["load", "--processes", "2"]), wanted, None).processes == 2
-    three = parse(["load", "--processes", "3", "--clients", "2"])
-    assert "--processes 3 for 2 clients, and each needs one" in refused(settings_of, three, wanted, None)
-
-
-@given(st.integers(1, 1024), st.integers(1, 12))
-def test_shares_are_the_whole_and_one_leads(clients: int, processes: int) -> None:
-    parts = shares_of(share_out(clients, [], processes))
-    assert [part.leads for part in parts] == [True, *[False] * (processes - 1)]
-    assert sum(part.clients for part in parts) == clients
-    ends = accumulate(part.share for part in parts)
-    assert [*(part.phase for part in parts), 1.0] == pytest.approx([0.0, *ends])
+def test_shares_are_the_whole_and_one_leads() -> None:
+    for clients, processes in ((1, 1), (8, 3), (1024, 12)):
+        parts = shares_of(share_out(clients, [], processes))
+        assert [part.leads for part in parts] == [True, *[False] * (processes - 1)]
+        assert sum(part.clients for part in parts) == clients
+        ends = accumulate(part.share for part in parts)
+        assert [*(part.phase for part in parts), 1.0] == pytest.approx([0.0, *ends])
 
 
 MORE = """\

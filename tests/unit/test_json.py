@@ -32,8 +32,6 @@ def referenced(text: str) -> set[str]:
 def test_the_schema_describes_every_document_and_one_alone_has_its_definitions_and_no_more(run: Run) -> None:
     whole = json.loads(to_json(WHOLE))
     assert set(whole["properties"]) == set(DOCUMENTS)
-    assert whole["properties"]["themes"]["type"] == "array"
-    assert whole["properties"]["get"]["additionalProperties"]["$ref"] == "#/$defs/KnobView"
     assert referenced(to_json(WHOLE)) <= set(whole["$defs"])
     for verb in ("status", "lab run", "keys"):
         text = run(f"schema {verb}").out

@@ -74,9 +74,6 @@ def test_ids_may_be_quoted_or_bare_and_keys_change_hands(file: Path, snapshot: o
 
 
 def test_keys_are_named_as_the_terminal_library_names_them() -> None:
-    written = "Ctrl+P shift+left R ctrl+/ ctrl+shift+PageDown ä"
-    names = "ctrl+p shift+left R ctrl+slash ctrl+shift+pagedown ä"
-    assert [key_name(each) for each in written.split()] == names.split()
     marks = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~§€"
     assert [key_name(mark) for mark in marks] == [_character_to_key(mark) for mark in marks]
 

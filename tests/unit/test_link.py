@@ -8,14 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from replexplorer.core.knobs.names import (
-    CATALOGUE,
-    Backing,
-    KnobName,
-    expand,
-    find,
-    for_joined,
-)
+from replexplorer.core.knobs.names import CATALOGUE, Backing, KnobName, expand, find, for_joined
 from replexplorer.core.link import (
     LinkSettings,
     contradiction,
