@@ -115,7 +115,7 @@ def cost_of(
 
 
 def test_each_counter_s_growth_is_divided_by_the_commits(snapshot: object) -> None:
-    """It is told with dashes for what is unknown."""
+    """What is unknown is a dash."""
     found = known(cost_of(sample(100), sample(300, 70)))
     unknown = cost_of(sample(100), sample(300, 70, redo_bytes=None, cpu={}, streams={"db2": None}))
     told = [(cost_line(each), cost_cells(each)) for each in (found, unknown) if each]

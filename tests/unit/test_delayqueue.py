@@ -27,10 +27,9 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
 LONGEST_QUEUE = 100_000
 NEVER_NS = 2**63 - 1
 
-NS, UINT32 = ctypes.c_int64, ctypes.c_uint32
 TYPES: dict[str, Any] = {
-    "nothing": None, "bool": ctypes.c_bool, "double": ctypes.c_double, "uint32": UINT32,
-    "uint64": ctypes.c_uint64, "ns": NS,
+    "nothing": None, "bool": ctypes.c_bool, "double": ctypes.c_double, "uint32": ctypes.c_uint32,
+    "uint64": ctypes.c_uint64, "ns": ctypes.c_int64,
 }  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class ModelServer:
         self.done: list[tuple[int, int, int, int]] = []
 
     def transaction(self) -> Iterator[None]:
-        """A client's, in steps, so that readings fall between any two of them, until it is told."""
+        """A client's, in steps, so that readings fall between any two of them, until it has its answer."""
         self.lsn += 7
         prepared = self.lsn
         yield

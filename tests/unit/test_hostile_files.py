@@ -227,7 +227,7 @@ ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELEC
 SCHEMAS: dict[str, tuple[str, ...]] = {
     "view": ("DROP TABLE tick", f"CREATE VIEW tick AS {ENDLESS}"),
     "view of parts": ("DROP TABLE part", f"CREATE VIEW part AS {ENDLESS}"),
-    "view beside": (f"CREATE VIEW more AS {ENDLESS}",),
+    "view of no table": (f"CREATE VIEW more AS {ENDLESS}",),
     "trigger": ("CREATE TRIGGER t AFTER INSERT ON tick BEGIN SELECT 1; END",),
     "generated column": (
         "DROP TABLE event",
