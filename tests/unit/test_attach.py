@@ -187,7 +187,9 @@ def test_a_journal_is_its_owner_s_and_each_entry_whole_or_not_there(
     assert file.stat().st_mode & 0o777 == 0o600
     assert journals(file.parent) == [file]
     again = ChangeJournal.open(file)
-    assert [change.variable for change in again.outstanding] == ["y"]
+    (change,) = again.outstanding
+    assert (change.variable, change.before) == ("y", "1")
+    assert [fate_of(change, now) for now in "129"] == [Fate.AS_BEFORE, Fate.RESTORED, Fate.LEFT]
     again.remove()
     again.close()
     assert journals(file.parent) == []

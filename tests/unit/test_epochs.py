@@ -50,7 +50,7 @@ def side(text: str, seed: int) -> Iterable[Interval]:
             continue
         scatter = int(mean) / 20 if word.startswith("~") else 0
         numbers += [round(source.gauss(int(mean), scatter)) for _ in range(int(times or 1))]
-    if counts == text.partition("@")[0]:
+    if not text.startswith("open "):
         return closed(numbers, 1000 * int(ms or 2))
     responses = (Histogram.of(10 * number * share for share in range(50, 100)) for number in numbers)
     return [interval_of(0.0, [2000] * 50, mode="open", response=each) for each in responses]
