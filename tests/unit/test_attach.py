@@ -35,7 +35,7 @@ from replexplorer.core.dialect.attaching import (
     setting_of,
     value_of,
 )
-from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, flavour_of
+from replexplorer.core.dialect.flavours import ALIVE, IDENTITY, Dialect
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.formats.server_url import (
@@ -45,9 +45,9 @@ from replexplorer.formats.server_url import (
     read_option_files,
     standard_files,
 )
-from tests.fakes.servers import GALERA_11, GROUP_9, MARIADB, MYSQL_9, MYSQL_57
 from tests.known import refused
 from tests.typed import table_of
+from tests.unit.test_dialect import IN_CLUSTER, IN_GROUP, MARIA, NEW, OLD
 
 # -- statements
 
@@ -91,27 +91,28 @@ PROCEDURE ANALYSE()
 ; DELETE FROM t
 AND @a:=1
 UNION SELECT NEXT VALUE FOR s"""
+CALLS = """\
+AND {}('a', 1)
+AND {} ('a', 1)
+UNION SELECT {}() FROM t"""
 FUNCTIONS = """
 GET_LOCK RELEASE_ALL_LOCKS SETVAL NEXTVAL SLEEP LOAD_FILE MASTER_POS_WAIT
 group_replication_set_as_primary asynchronous_connection_failover_add_source sys_exec
 shop.f `f` shop.`f` `shop`.SUM
 """
-CALLED = st.sampled_from(FUNCTIONS.split()) | st.text("abcxyz_", min_size=12, max_size=20)
+NAMES_CALLED = st.sampled_from(FUNCTIONS.split()) | st.text("abcxyz_", min_size=12, max_size=20)
+WRITES = st.sampled_from(CLAUSES.splitlines()) | st.builds(
+    str.format, st.sampled_from(CALLS.splitlines()), NAMES_CALLED
+)
 
 
-@given(LOOKS, st.sampled_from(CLAUSES.splitlines()), st.lists(BLANKS, min_size=1, max_size=3), st.booleans())
-def test_no_look_with_a_clause_that_writes_or_locks_is_a_read(
+@given(LOOKS, WRITES, st.lists(BLANKS, min_size=1, max_size=3), st.booleans())
+def test_no_look_that_writes_or_locks_or_calls_what_is_not_known_is_a_read(
     look: str, clause: str, blanks: list[str], is_small: bool
 ) -> None:
     written = "".join(blanks).join(["", *(clause.lower() if is_small else clause).split(" ")])
     assert is_read(look)
     assert not is_read(look + written)
-
-
-@given(LOOKS, CALLED, BLANKS | st.just(""))
-def test_no_look_that_calls_what_is_not_known_is_a_read(look: str, function: str, blank: str) -> None:
-    assert not is_read(f"{look} AND {function}{blank}('a', 1)")
-    assert not is_read(f"SELECT {function}{blank}() FROM t")
 
 
 @given(st.text(alphabet="SELECT INTO FOR()'`\"/*!-#;:=@a1\\\n", max_size=40))
@@ -141,11 +142,9 @@ def test_a_statement_that_sets_one_variable_is_understood_and_no_other(snapshot:
 def test_a_value_is_written_as_it_was_read() -> None:
     assert set_back("sync_binlog", "1") == "SET GLOBAL sync_binlog = 1"
     assert set_back("binlog_row_image", "FULL") == "SET GLOBAL binlog_row_image = 'FULL'"
-    for variable, value in (("a b", "1"), ("a", "x'; DROP TABLE t"), ("a", "\\")):
-        with pytest.raises(ValueError, match="cannot be written"):
-            set_back(variable, value)
-    with pytest.raises(ValueError, match="is not a variable"):
-        value_of("1; DROP")
+    for written, *words in ((set_back, "a b", "1"), (set_back, "a", "x'; DROP"), (value_of, "1; DROP")):
+        with pytest.raises(ValueError, match=r"cannot be written|is not a variable"):
+            written(*words)
     assert all(same_setting(*each.split("=")) for each in ("ON=1", "off=0", "1.0=1"))
     assert not same_setting("ON", "0")
 
@@ -153,73 +152,50 @@ def test_a_value_is_written_as_it_was_read() -> None:
 # -- what is to be undone
 
 
-def test_a_journal_goes_back_to_the_first_value_unless_somebody_else_set_another(snapshot: object) -> None:
-    entries = [
-        {"kind": "attach", "pid": 1},
-        before_set("a", "x", "1", "2"),
-        after_set("a", "x", "2"),
-        before_set("b", "x", "1", "2"),
-        before_set("a", "x", "2", "3"),
-    ]
-    newest, older = outstanding(entries)
-    assert (newest, older) == snapshot
-    assert [fate_of(newest, now) for now in "319"] == [Fate.RESTORED, Fate.AS_BEFORE, Fate.LEFT]
-    assert outstanding([*entries, after_set("a", "x", "1")]) == (older,)
-
-
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 3)), max_size=30))
 def test_undoing_what_a_journal_names_restores_every_variable(changes: list[tuple[str, str, int]]) -> None:
-    """Whatever was set in whatever order, and at whichever statement the program was killed."""
+    """Whatever was set in whatever order, and whether the program was killed before a statement or after."""
     first = {(node, variable): "7" for node in "ab" for variable in "xy"}
     now, entries = dict(first), []
     for node, variable, value in changes:
         entries.append(before_set(node, variable, now[node, variable], str(value)))
-        for killed in (dict(now), now | {(node, variable): str(value)}):  # before the statement, and after it
+        then = now | {(node, variable): str(value)}
+        for killed in (dict(now), dict(then)):
             for change in outstanding(entries):
                 assert fate_of(change, killed[change.node, change.variable]) is not Fate.LEFT
                 killed[change.node, change.variable] = change.before
             assert killed == first
-        now[node, variable] = str(value)
+        now = then
         entries.append(after_set(node, variable, str(value)))
 
 
-def test_a_journal_is_its_owner_s_and_says_who_holds_it(tmp_path: Path) -> None:
+def test_a_journal_is_its_owner_s_and_each_entry_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = file_of(tmp_path / "attached", "[::1]:3306")
     journal = ChangeJournal.open(file)
     with pytest.raises(StackUnavailable, match=r"another `attach --allow-changes` .pid unknown."):
         ChangeJournal.open(file)
     journal.append({"kind": "attach", "pid": 4711})
-    journal.append(before_set("a", "x", "1", "2"))
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
+        assert "no space left" in refused(journal.append, before_set("a", "x", "1", "2"))
+    journal.append(before_set("a", "y", "1", "2"))
     with pytest.raises(StackUnavailable, match="pid 4711"):
         ChangeJournal.open(file)
     journal.close()
     assert file.stat().st_mode & 0o777 == 0o600
     assert journals(file.parent) == [file]
     again = ChangeJournal.open(file)
-    assert [change.variable for change in again.outstanding] == ["x"]
+    (change,) = again.outstanding
+    assert (change.variable, change.before) == ("y", "1")
+    assert [fate_of(change, now) for now in "129"] == [Fate.AS_BEFORE, Fate.RESTORED, Fate.LEFT]
     again.remove()
     again.close()
     assert journals(file.parent) == []
-
-
-def test_an_entry_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = ChangeJournal.open(file_of(tmp_path, "a"))
-    journal.append({"kind": "attach"})
-    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
-    assert "no space left" in refused(journal.append, before_set("a", "x", "1", "2"))
-    monkeypatch.undo()
-    journal.append(before_set("a", "y", "1", "2"))
-    journal.close()
-    again = ChangeJournal.open(journal.file)
-    assert [change.variable for change in again.outstanding] == ["y"]
-    again.close()
-
-
-def test_a_broken_journal_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "a.json"
     for content in ("{}", "[1]", "x", '[{"kind": "set"}]'):
         file.write_text(content)
-        with pytest.raises(UsageError, match=r"a\.json is broken: look at it"):
+        with pytest.raises(UsageError, match=rf"{file.name} is broken: look at it"):
             assert ChangeJournal.open(file).outstanding
 
 
@@ -280,9 +256,8 @@ def test_where_a_login_comes_from(tmp_path: Path, snapshot: object) -> None:
     told = []
     file.write_text("[client]\nhost=h\nuser=u\npassword=q\nssl-mode=required\n")
     for named in (flags(url="c@db:2"), flags(defaults_file=str(file))):
-        known = known_login(named, quiet, home | {"MYSQL_PWD": "p"})
-        modes = [known.login.mode_at(host) for host in ("127.0.0.1", "db")]
-        told.append((known.source.place, known.login.user, known.login.password, modes))
+        source, login, *_ = known_login(named, quiet, home | {"MYSQL_PWD": "p"})
+        told.append((source.place, login.user, login.password, *map(login.mode_at, ("127.0.0.1", "db"))))
     assert told == snapshot
     file.write_text("[client]\nhost=h\nssl-mode=perhaps\n")
     assert "ssl-mode=PERHAPS in the option file" in refused(known_login, named, quiet, home)
@@ -308,71 +283,61 @@ async def test_replicas_are_found_once_each_and_only_those_of_this_source(
 ) -> None:
     servers = {host: row for host, *row in table_of(THERE)}
 
-    class Told:
-        def __init__(self, url: ServerUrl, name: str, _login: Login) -> None:
-            self.node, self.host = name, url.host
-
-        async def query(self, statement: str, _args: object = (), **_: object) -> list[dict[str, object]]:
-            server_id, source, source_id = servers[self.host]
-            follows = source and {"Source_Host": source, "Source_Server_Id": int(source_id)}
+    def connected(url: ServerUrl, name: str, login: Login) -> SimpleNamespace:
+        async def query(statement: str, *_: object, **__: object) -> list[dict[str, object]]:
+            server_id, source, source_id = servers[url.host]
+            follows = {"Source_Host": source, "Source_Server_Id": int(source_id or 0)}
             return {
                 WHO.statement: [{"server_id": int(server_id), "hostname": f"box{server_id}"}],
                 REGISTERED.statement: [{"Host": host, "Port": 3306} for host in servers if host != "db1"],
-                FOLLOWED.statement: [follows] if follows else [],
+                FOLLOWED.statement: [follows] if source else [],
             }.get(statement, [])
 
-        async def close(self) -> None:
-            pass
+        return SimpleNamespace(node=name, query=query, close=AsyncMock())
 
-    monkeypatch.setattr(provider, "connection_to", Told)
-    source, login = ServerUrl("db1"), Login("u", "p")
-    found = provider.AttachedProvider(source, [], login, writes=False)
-    named = provider.AttachedProvider(source, [ServerUrl("db3")], login, writes=True)
-    told = [({node.name: node.also for node in await each.nodes()}, each.warnings) for each in (found, named)]
+    monkeypatch.setattr(provider, "connection_to", connected)
+    told = []
+    for replicas in ([], [ServerUrl("db3")]):
+        there = provider.AttachedProvider(ServerUrl("db1"), replicas, Login("u", "p"), writes=bool(replicas))
+        told.append(({node.name: node.also for node in await there.nodes()}, there.warnings))
     assert told == snapshot
 
 
-PRINTS = """\
---json
---waits
---lag 10
---format prometheus
---set sync_binlog=0 --allow-changes
+OPENS = """\
+                                       | opens
+--allow-changes --for 60               | opens
+--json                                 |
+--waits                                |
+--lag 10                               |
+--format prometheus                    |
+--set sync_binlog=0 --allow-changes    |
 """
 
 
 def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def opens(words: str, terminal: bool = True) -> bool:
+    for terminal in (True, False):
         for stream in ("stdin", "stdout"):
-            monkeypatch.setattr(f"sys.{stream}", SimpleNamespace(isatty=lambda: terminal))
-        return attach.is_wanted(Call(parse(["attach", *words.split()]), Output()))
-
-    assert opens("")
-    assert opens("--allow-changes --for 60")
-    assert not opens("", terminal=False)
-    assert [words for words in PRINTS.splitlines() if opens(words)] == []
+            monkeypatch.setattr(f"sys.{stream}", Mock(**{"isatty.return_value": terminal}))
+        for words, opens in table_of(OPENS):
+            asked = Call(parse(["attach", *words.split()]), Output())
+            assert attach.is_wanted(asked) is (terminal and bool(opens)), words
 
 
-SERVERS = {
-    "mysql 9": MYSQL_9, "mysql 5.7": MYSQL_57, "mariadb": MARIADB, "group": GROUP_9, "galera": GALERA_11,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("variables", SERVERS.values(), ids=SERVERS)
-def test_all_that_a_look_asks_is_a_read(variables: dict[str, str]) -> None:
-    dialect = flavour_of(variables).of(variables, {})
+@pytest.mark.parametrize(
+    "dialect", [NEW, OLD, MARIA, IN_GROUP, IN_CLUSTER], ids=lambda each: each.capabilities.title
+)
+def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
     there = [*(getattr(dialect, name) for name in dir(dialect)), *vars(attaching).values(), IDENTITY, ALIVE]
-    asked = [each for each in there if isinstance(each, Question)]
+    there += [dialect.setting("sync_binlog"), dialect.sent("h"), dialect.behind(""), value_of("sync_binlog")]
+    there += [dialect.timed.question(account) for account in ("a", None)]
+    asked = [each.statement for each in there if isinstance(each, Question)]
     assert len(asked) > 20
-    asked += [dialect.setting("sync_binlog"), dialect.sent("h"), dialect.behind(""), value_of("sync_binlog")]
-    asked += filter(None, (dialect.timed.question(account) for account in ("a", None)))
-    assert [each.statement for each in asked if not is_read(each.statement)] == []
-    assert setting_of(dialect.set("sync_binlog", 5)) is not None
-    if dialect.semi_sync is not None:
-        assert setting_of(dialect.set("wait_point", "after_commit")) is not None
-    assert all(setting_of(statement) is not None for statement in dialect.register)
+    assert [statement for statement in asked if not is_read(statement)] == []
+    changes = [dialect.set("sync_binlog", 5), *dialect.register]
+    changes += [dialect.set("wait_point", "after_commit")] if dialect.semi_sync is not None else []
+    assert None not in map(setting_of, changes)
 
 
 NAMES = """\

@@ -15,7 +15,7 @@ from replexplorer.core.model.ceiling import (
     local_cost_ms,
 )
 from replexplorer.core.stats.histogram import Histogram
-from tests.typed import values_of
+from tests.typed import table_of, values_of
 
 BOUNDS = """\
 1 85.0 None
@@ -56,30 +56,25 @@ def readings(mean_tps: float, noise: float, count: int = 60, seed: int = 3) -> l
 
 
 BEATEN = """\
-far  86.0   0.02 no
-far  89.0   0.02 no, within what the probe may be off
-far  95.0   0.02 yes
-far  95.0   0.30 no, the readings scatter by more
-near 1100.0 0.02 no, half a millisecond is much of a short trip
-near 1500.0 0.02 yes
+far  86.0   0.02      | no
+far  89.0   0.02      | no, within what the probe may be off
+far  95.0   0.02      | yes
+far  95.0   0.30      | no, the readings scatter by more
+far  95.0   0.02 0.0  | yes, by a steady probe
+far  95.0   0.02 0.4  | no, a probe that scatters is part of the error
+near 1100.0 0.02      | no, half a millisecond is much of a short trip
+near 1500.0 0.02      | yes
 """
-"""The link, TPS, how they scatter, and whether the ceiling is beaten."""
+"""The link, TPS, how they scatter and how the probe does, and whether the ceiling is beaten."""
 
 
 def test_the_ceiling_is_beaten_by_more_than_the_measurements_err() -> None:
     ceilings = {"far": FAR, "near": Ceiling(800.0, 1, 0.75, 0.5)}
-    for line in BEATEN.splitlines():
-        link, *figures, is_beaten = line.split(maxsplit=3)
-        mean_tps, noise = map(float, figures)
-        found = beaten(ceilings[link], readings(mean_tps, noise), each_s=0.5)
-        assert found == (pytest.approx(mean_tps, rel=0.02) if is_beaten == "yes" else None), line
-
-
-def test_a_probe_that_scatters_is_part_of_the_error() -> None:
-    tps = readings(95.0, 0.02)
-    steady, wild = [88.5] * 60, readings(88.5, 0.4, seed=4)
-    assert beaten(FAR, tps, steady, each_s=0.5) is not None
-    assert beaten(FAR, tps, wild, each_s=0.5) is None
+    for case, is_beaten in table_of(BEATEN):
+        link, mean_tps, noise, *probe = case.split()
+        bounds_tps = [readings(88.5, float(each), seed=4) for each in probe]
+        found = beaten(ceilings[link], readings(float(mean_tps), float(noise)), *bounds_tps, each_s=0.5)
+        assert found == (pytest.approx(float(mean_tps), rel=0.02) if "yes" in is_beaten else None), case
 
 
 def test_few_readings_say_nothing_and_those_of_other_settings_are_forgotten() -> None:

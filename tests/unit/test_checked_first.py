@@ -104,7 +104,14 @@ export \x1b]0;title\x07 --format md
 --config /no/\x1b[31m config
 export TMP/own.rxs --format md --output TMP/own.rxs
 export TMP/own.rxs --format md --output TMP/link.md
-play TMP/walk.play --over TMP/own.rxs --cast TMP/own.rxs
+play TMP/2.play --over TMP/own.rxs --cast TMP/own.rxs
+play TMP/0.play --cast TMP/x.cast
+play TMP/1.play --cast TMP/x.cast
+play TMP/2.play --cast TMP/x.cast --over nowhere
+play TMP/3.play --cast TMP/x.cast --check
+play TMP/4.play --cast TMP/x.cast --check
+play TMP/2.play --cast TMP/x.cast --size 9x9
+play TMP/2.play --cast TMP/x.cast --size wide
 status --jsn
 failover --too db2
 lab run tour --quik
@@ -155,10 +162,21 @@ serve --host 0.0.0.0 --password-file TMP/loose
 """Of verbs that print no document, of what is refused before anybody looks for `--json`, or is not there."""
 
 
+PLAYS = """\
+until protectd
+key s; until end
+key s
+key s; lab wan-insret
+preset bothh
+"""
+"""What is in 0.play and those after it."""
+
+
 def test_wrong_words_need_no_stack(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, snapshot: object
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # nothing was recorded here
+    for home in ("STATE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{home}_HOME", str(tmp_path))  # nothing was recorded here
     monkeypatch.setenv("MYSQL_PWD", "x")
     loose = tmp_path / "loose"
     loose.write_text("secret of the file")
@@ -166,7 +184,8 @@ def test_wrong_words_need_no_stack(
     session, tour = tmp_path / "own.rxs", SHIPPED_TOUR.read_bytes()
     session.write_bytes(tour)
     (tmp_path / "link.md").symlink_to(session)
-    (tmp_path / "walk.play").write_text("wait 1s")
+    for number, text in enumerate(PLAYS.splitlines()):
+        (tmp_path / f"{number}.play").write_text(text.replace("; ", "\n"))
     told = {}
     for words in MISTAKES.splitlines():
         code, out, told[words] = run(f"--stack never-was {words} --json")
@@ -178,3 +197,4 @@ def test_wrong_words_need_no_stack(
     assert {words: err.splitlines() for words, err in told.items()} == snapshot
     assert stacks() == []
     assert session.read_bytes() == tour
+    assert not (tmp_path / "x.cast").exists()

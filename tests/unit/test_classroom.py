@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -27,11 +28,7 @@ def stacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The stacks that there are."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     found: list[str] = []
-
-    async def names() -> list[str]:
-        return found
-
-    monkeypatch.setattr(serve, "stack_names", names)
+    monkeypatch.setattr(serve, "stack_names", AsyncMock(return_value=found))
     return found
 
 
@@ -82,11 +79,19 @@ def test_what_is_wrong_is_one_line_before_anything_runs(
     assert told == snapshot
 
 
-def test_down_of_no_class_is_done(stacks: list[str], run: Run) -> None:
-    stacks.append("classical")
+def test_passwords_go_with_the_class_and_down_of_none_is_done(
+    stacks: list[str], ran: list[tuple[str, list[str]]], run: Run
+) -> None:
+    stacks += ["class-anna", "classical"]
+    password = paths.class_directory("class") / "anna.password"
+    password.parent.mkdir(parents=True)
+    password.write_text("x")
+    assert run("classroom down --yes").code == 0
+    assert ran == [("anna", ["down", "--yes"])]
+    assert not password.parent.exists()
+    stacks.remove("class-anna")
     printed = run("classroom down --json")
-    assert printed.code == 0
-    assert json.loads(printed.out)["students"] == []
+    assert (printed.code, json.loads(printed.out)["students"]) == (0, [])
 
 
 def test_each_student_s_stack_is_asked_for_with_the_limits(
@@ -109,31 +114,16 @@ def test_a_verb_is_for_all_whose_stack_is_of_the_class(
     assert (printed.code, document["verb"], students) == snapshot
 
 
-def test_passwords_go_with_the_class(stacks: list[str], ran: list[tuple[str, list[str]]], run: Run) -> None:
-    stacks.append("class-anna")
-    directory = paths.class_directory("class")
-    directory.mkdir(parents=True)
-    (directory / "anna.password").write_text("x")
-    assert run("classroom down --yes").code == 0
-    assert ran == [("anna", ["down", "--yes"])]
-    assert not directory.exists()
-
-
 def test_a_look_shows_each_stack_and_lesson_and_who_is_away(
     stacks: list[str], run: Run, monkeypatch: pytest.MonkeyPatch, snapshot: object
 ) -> None:
     """student1's load runs, in the second step of a lesson with one answer; student2's stack has gone."""
 
-    class Seen(FakeFacade):
-        async def start(self, progress: object) -> None:
-            if self.away:
-                raise StackUnavailable("no stack 'class-student2' runs here")
-
-        away = False
-
-    def spectator(outside: Any) -> Seen:
-        seen = Seen(altered(make_tick(tps=11.6, viewer=True), load={"driver": "tui (pid 7)"}))
-        seen.away = outside.provider.name.endswith("2")
+    def spectator(outside: Any) -> FakeFacade:
+        seen = FakeFacade(altered(make_tick(tps=11.6, viewer=True), load={"driver": "tui (pid 7)"}))
+        if outside.provider.name.endswith("2"):
+            gone = StackUnavailable("no stack 'class-student2' runs here")
+            monkeypatch.setattr(seen, "start", AsyncMock(side_effect=gone))
         return seen
 
     monkeypatch.setattr("replexplorer.engine.session.Spectator", spectator)

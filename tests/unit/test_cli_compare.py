@@ -14,18 +14,13 @@ from tests.documents import document
 from tests.unit.conftest import Run
 
 
-@pytest.fixture
-def twice(tmp_path: Path) -> str:
+def test_a_recording_against_itself_shows_no_difference(tmp_path: Path, run: Run, snapshot: object) -> None:
     """The shipped tour under two names."""
-    files = tmp_path / "first.rxs", tmp_path / "second.rxs"
-    for file in files:
-        shutil.copy(paths.SHIPPED_TOUR, file)
-    return " ".join(map(str, files))
-
-
-def test_a_recording_against_itself_shows_no_difference(twice: str, run: Run, snapshot: object) -> None:
-    assert run(f"compare {twice}") == (0, snapshot, "")
-    found = document(run(f"compare {twice} --json").out)
+    first, second = (
+        shutil.copy(paths.SHIPPED_TOUR, tmp_path / f"{name}.rxs") for name in ("first", "second")
+    )
+    assert run(f"compare {first} {second}") == (0, snapshot, "")
+    found = document(run(f"compare {first} {second} --json").out)
     assert found.a.figures.n == found.b.figures.n > 0
     assert found.changes
     assert all(change.a == change.b for change in found.changes)

@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from replexplorer.cli.arguments import parse
-from replexplorer.cli.load import command_of
+from replexplorer.cli.load import command_of, settings_of
 from replexplorer.core.experiment.drill_result import CourseEvent, Passage
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.load.interval import Interval, Measurement, ProcessWork
@@ -21,14 +21,9 @@ from replexplorer.core.text import utc
 from replexplorer.formats.documents import to_json
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import again
-from replexplorer.reports.load import (
-    IntervalLines,
-    LoadReport,
-    interval_line,
-    load_report,
-    render,
-)
+from replexplorer.reports.load import IntervalLines, LoadReport, interval_line, load_report, render
 from tests.fakes.load import interval_of
+from tests.known import refused
 from tests.typed import fields
 
 
@@ -53,19 +48,17 @@ def an_open_interval(start_s: float) -> Interval:
     )
 
 
-def measured(*intervals: Interval) -> Measurement:
+def reported(*intervals: Interval, settings: LoadSettings | None = None, **more: Any) -> LoadReport:
     total = Measurement()
     for each in intervals:
         total.add(each)
-    return total
+    return load_report(total, settings or LoadSettings(8, "insert"), path="direct", **more)
 
 
 def test_lines_begin_after_preparing_and_warming_up() -> None:
     lines = IntervalLines(1.5)
-    preparing = replace(interval(0.0, []), state="preparing")
-    shown = [lines.line(each) for each in (preparing, *(interval(second, [1_000]) for second in range(1, 6)))]
-    assert shown[:3] == [None, None, None]
-    assert [line[:7] for line in shown[3:] if line] == ["[ 1s ] ", "[ 2s ] ", "[ 3s ] "]
+    told = [replace(interval(0.0, []), state="preparing"), *(interval(at, [1_000]) for at in range(1, 5))]
+    assert [(lines.line(each) or "")[:7] for each in told] == ["", "", "", "[ 1s ] ", "[ 2s ] "]
 
 
 def conditions(**settings: tuple[Value, Value | None]) -> Conditions:
@@ -89,42 +82,25 @@ def conditions(**settings: tuple[Value, Value | None]) -> Conditions:
 
 
 UNDER = conditions(semi_sync=("on", "on"), sync_binlog=(1, 0), rtt__db2=(85.0, 85.0), clients=(8, None))
-
-
-def under(report: LoadReport, interrupted: str | None = None) -> LoadReport:
-    """With what the load ran under and went through."""
-    passage = Passage(
-        {"protected": 6.0, "blocked": 10.0},
-        1,
-        18_678,
-        [CourseEvent(3.0, utc(1_760_000_003.0), "mark", "partition none → both")],
-    )
-    report.started, report.conditions = utc(1_760_000_000.0), UNDER
-    report.course, report.interrupted = passage, interrupted
-    return report
+WENT_THROUGH = Passage(
+    {"protected": 6.0, "blocked": 10.0},
+    1,
+    18_678,
+    [CourseEvent(3.0, utc(1_760_000_003.0), "mark", "partition none → both")],
+)
 
 
 def test_the_same_can_be_run_again_elsewhere(snapshot: object) -> None:
     args = parse(["--stack", "mine", "load", "--duration", "30", "--warmup", "2"])
-    command = command_of(args, LoadSettings(8, "insert", mode="open", rate_tps=500.0))
-    assert again(UNDER, command, varied=("clients",)) == snapshot
+    asked = LoadSettings(8, "insert", mode="open", rate_tps=500.0, processes=2)
+    assert again(UNDER, command_of(args, asked), varied=("clients",)) == snapshot
+    three = parse(["load", "--processes", "3", "--clients", "2"])
+    assert "--processes 3 for 2 clients, and each needs one" in refused(settings_of, three, asked, None)
 
 
-def reported(*intervals: Interval, settings: LoadSettings | None = None, **more: Any) -> LoadReport:
-    return load_report(measured(*intervals), settings or LoadSettings(8, "insert"), path="direct", **more)
-
-
-BUSY = replace(interval(0.0, [500] * 10), work=(ProcessWork(1, 8, 10, 0.95, 1.0),))
-LOGGED = replace(
-    interval(0.0, [500] * 10), log_sync=Histogram.of([2_000] * 3), log_wait=Histogram.of([1_500] * 10)
-)
-COUNTED = Anatomy(
-    duration_s=0.9,
-    commits=2,
-    mean_ms=0.5,
-    parts={Part.REDO: 0.31, Part.BINLOG: 0.2, Part.OTHER: 0.0},
-    excess_ms=0.01,
-)
+TEN = interval(0.0, [500] * 10)
+SECOND = replace(TEN, work=(ProcessWork(2, 1, 10, 0.2, 1.0),))
+COUNTED = Anatomy(0.9, 2, 0.5, {Part.REDO: 0.31, Part.BINLOG: 0.2, Part.OTHER: 0.0}, excess_ms=0.01)
 REPORTS = {
     "closed": reported(
         interval(0.0, [500, 700, 90_000], errors=1, unknown=2, reconnects=3), interval(1.0, [600])
@@ -132,12 +108,20 @@ REPORTS = {
     "open": reported(
         an_open_interval(0.0), settings=LoadSettings(8, "read_write", mode="open", rate_tps=500.0)
     ),
-    "limited by the load itself": reported(BUSY),
+    "limited by the load itself": reported(replace(TEN, work=(ProcessWork(1, 8, 10, 0.95, 1.0),))),
+    "of two processes": reported(TEN.beside(SECOND)),
     "taken apart": reported(interval(0.0, [500, 700]), anatomy=COUNTED, lag=Lag(12.0, 9.0, "growing", "db2")),
     "without a commit": reported(interval(0.0, [])),
-    "with a client log": reported(LOGGED),
-    "under conditions": under(reported(interval(0.0, [500] * 10))),
-    "ended early": under(reported(interval(0.0, [500])), "interrupted"),
+    "with a client log": reported(
+        replace(TEN, log_sync=Histogram.of([2_000] * 3), log_wait=Histogram.of([1_500] * 10))
+    ),
+    "under conditions, and ended early": replace(
+        reported(TEN),
+        started=utc(1_760_000_000.0),
+        conditions=UNDER,
+        course=WENT_THROUGH,
+        interrupted="interrupted",
+    ),
 }
 
 

@@ -22,25 +22,20 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.toml"
 
 
-def test_without_a_file_everything_is_default(file: Path, snapshot: object) -> None:
-    loaded = load_configuration(file)
-    assert not loaded.file_found
-    assert set(loaded.origins.values()) == {"default"}
-    assert loaded.flat() == snapshot
-
-
 def test_flag_beats_environment_beats_file_beats_default(
     file: Path, monkeypatch: pytest.MonkeyPatch, snapshot: object
 ) -> None:
+    """Without a file everything is default."""
+    bare = load_configuration(file)
+    assert not bare.file_found
+    assert set(bare.origins.values()) == {"default"}
     file.write_text('theme = "light"\nreapply = "ask"\nstack = "of-file"\n[workload]\ntable_size = 7\n')
     monkeypatch.setenv("REPLEXPLORER_REAPPLY", "off")
     monkeypatch.setenv("REPLEXPLORER_STACK", "of-environment")
     loaded = load_configuration(file, flags={"stack": "of-flag", "image": None})
-    told = {
-        key: (value, loaded.origins[key].replace(str(file), "FILE")) for key, value in loaded.flat().items()
-    }
-    assert {key: each for key, each in told.items() if each[1] != "default"} == snapshot
-    assert loaded.origins["image"] == "default"
+    origins = {key: origin.replace(str(file), "FILE") for key, origin in loaded.origins.items()}
+    told = {key: (loaded.flat()[key], origin) for key, origin in origins.items() if origin != "default"}
+    assert (bare.flat(), told) == snapshot
 
 
 def test_variables_may_be_of_a_nested_key_empty_or_unknown(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from replexplorer.core.server.counters import (
     BinlogLook,
+    Binlogs,
     CommitCost,
     CommitSample,
     CostSample,
@@ -19,7 +17,6 @@ from replexplorer.core.server.counters import (
     ServerStatus,
     Source,
     Total,
-    binlog_growth,
     binlogs_of,
     commit_cost,
     growth,
@@ -28,7 +25,7 @@ from replexplorer.core.server.counters import (
 )
 from replexplorer.reports.conditions import COST_HEADINGS, cost_cells, cost_line
 from tests.known import known
-from tests.typed import fields
+from tests.typed import fields, table_of
 
 STATUS = ServerStatus(
     uptime_s=100, binlog_cache_use=1000, yes_tx=10, no_tx=5, no_times=1, tx_waits=8, tx_wait_time_us=80_000
@@ -56,62 +53,44 @@ def test_rates_are_differences_over_time_and_what_is_unknown_stays_so(snapshot: 
 
 
 LATER = """\
-                             |
-uptime_s=101                 |
-uuid="b"                     | restarted
-uptime_s=1                   | restarted
-seconds=300.0 uptime_s=150   | restarted
-seconds=300.0 uptime_s=398   |
-uptime_s=None                |
+                                         |
+uptime_s=101                             |
+uuid="b"                                 | restarted
+uptime_s=1                               | restarted
+seconds=300.0 uptime_s=150               | restarted
+seconds=300.0 uptime_s=398               |
+seconds=300.0 uptime_s=150 late_s=249.0  |
+seconds=300.0 uptime_s=150 late_s=240.0  | restarted
+uptime_s=None                            |
 """
+"""The server's uptime, which was 100 s, this much later, where the first answer was late by so much: it may
+have been read at any moment since it was asked for."""
 
 
 def test_a_restart_ends_the_comparison() -> None:
-    for line in LATER.splitlines():
-        changes, said = line.split("|")
-        later, is_another = after(**fields(changes)), "restarted" in said
-        assert restarted(BEFORE, later) is is_another, line
-        assert (rates(BEFORE, later) is None) is is_another
+    for line, said in table_of(LATER):
+        changes = fields(line)
+        before, later = replace(BEFORE, answered_s=50 + changes.pop("late_s", 0.0)), after(**changes)
+        assert restarted(before, later) is bool(said), line
+        assert (rates(before, later) is None) is bool(said)
     assert rates(BEFORE, after(seconds=0.0)) is None
-
-
-@given(
-    booted_s=st.floats(-1e6, 0.0),
-    moments=st.lists(st.floats(0.0, 1e4), min_size=6, max_size=6).map(sorted),
-)
-def test_no_delay_makes_a_running_server_a_restarted_one(booted_s: float, moments: list[float]) -> None:
-    """Of each look: when it was asked for, read, and answered."""
-    samples = [
-        Sample(asked_s, ServerStatus(uptime_s=int(read_s - booted_s)), "a", answered_s)
-        for asked_s, read_s, answered_s in (moments[:3], moments[3:])
-    ]
-    assert not restarted(*samples)
 
 
 # -- what a server counts of commits, taken apart in time
 
 
 def test_growth_is_the_difference_and_an_account_begins_with_nothing(snapshot: object) -> None:
+    """A counter that fell, and no time, say nothing."""
     before = CommitSample(1.0, {Source.ACK: Total(5, 10)})
-    after = CommitSample(3.0, {Source.ACK: Total(7, 50), Source.IDLE: Total(9, 9)})
-    found = known(growth(before, after))
-    assert found == snapshot
-    assert found.has(Source.ACK)
-    assert not found.has(Source.STATEMENT)
-    assert [found.total(each).mean_ms for each in (Source.ACK, Source.STATEMENT)] == [20, None]
-
-
-def test_a_counter_that_fell_or_no_time_says_nothing() -> None:
-    before = CommitSample(1.0, {Source.ACK: Total(5, 10)})
-    for at_s, total in ((3.0, Total(4, 100)), (3.0, Total(6, 9)), (1.0, Total(6, 20)), (0.0, Total(6, 20))):
-        assert growth(before, CommitSample(at_s, {Source.ACK: total})) is None
+    assert growth(before, CommitSample(3.0, {Source.ACK: Total(7, 50), Source.IDLE: Total(9, 9)})) == snapshot
+    for at_s, times, ms in ((3.0, 4, 100), (3.0, 6, 9), (1.0, 6, 20), (0.0, 6, 20)):
+        assert growth(before, CommitSample(at_s, {Source.ACK: Total(times, ms)})) is None
 
 
 # -- what a commit costs: counters of two moments over the commits between them
 
 
 Listed = tuple[tuple[str, int], ...] | None
-COST = CommitCost("db1", 100, {"db1": 800.4, "db2": None}, 1_200.0, 480.0, {"db2": 505.0})
 
 
 def sample(commits: int | None = 100, uptime_s: int = 60, **other: object) -> CostSample:
@@ -136,30 +115,26 @@ def cost_of(
 
 
 def test_each_counter_s_growth_is_divided_by_the_commits(snapshot: object) -> None:
-    assert cost_of(sample(100), sample(300, 70)) == snapshot
+    """What is unknown is a dash."""
+    found = known(cost_of(sample(100), sample(300, 70)))
+    unknown = cost_of(sample(100), sample(300, 70, redo_bytes=None, cpu={}, streams={"db2": None}))
+    told = [(cost_line(each), cost_cells(each)) for each in (found, unknown) if each]
+    assert (found, told, COST_HEADINGS, set(cost_cells(None))) == snapshot
 
 
-def test_without_commits_of_one_server_or_beside_reads_nothing_is_known() -> None:
-    cases = {
-        "no answer": None,
-        "no count": sample(None, 70),
-        "no commit": sample(100, 70),
-        "restarted": sample(300, 2),
-        "another source": sample(300, 70, source="db2"),
-    }
-    assert {case: cost_of(sample(100), after) for case, after in cases.items()} == dict.fromkeys(cases)
+def test_without_commits_of_one_server_or_next_to_reads_nothing_is_known() -> None:
+    """200 heartbeats next to 50,000 SELECTs: the CPU is the SELECTs'."""
+    no_count, no_commit, restarted = sample(None, 70), sample(100, 70), sample(300, 2)
+    for after in (None, no_count, no_commit, restarted, sample(300, 70, source="db2")):
+        assert cost_of(sample(100), after) is None
     assert cost_of(None, sample(300)) is None
-    # 200 heartbeats beside 50,000 SELECTs: the CPU is the SELECTs'.
     assert cost_of(sample(100), sample(300, 70), acknowledged=50_000) is None
 
 
 UNCOUNTED: list[Mapping[str, object]] = [
-    {"redo_bytes": None},
     {"redo_bytes": 5},
     {"binlogs": None},
-    {"cpu": {}},
     {"cpu": {"db1": CpuUsed("a", 9.0), "db2": CpuUsed("started again", 9.0)}},
-    {"streams": {"db2": None}},
     {"streams": {"db2": Sent("", 8, 99_999_999)}},
     {"streams": {"db2": Sent("", 7, 1)}},
 ]
@@ -171,15 +146,15 @@ def test_what_is_not_counted_is_unknown_and_never_0(snapshot: object) -> None:
 
 
 GROWN = """\
-one file            | 1:5000        | 1:5400       | 400
-rotated             | 1:5000        | 1:9000 2:700 | 4700
-an older one purged | 0:1 1:5000    | 1:5400       | 400
-purged              | 1:5000        | 2:700        | None
-reset               | 1:5000        | 1:100        | None
-unknown before      | ?             | 1:5000       | None
-none after          | 1:5000        |              | None
+one file            | 1:5000     | 1:5400       | 200.0
+rotated             | 1:5000     | 1:9000 2:700 | 2350.0
+an older one purged | 0:1 1:5000 | 1:5400       | 200.0
+purged              | 1:5000     | 2:700        | None
+reset               | 1:5000     | 1:100        | None
+unknown before      | ?          | 1:5000       | None
+none after          | 1:5000     |              | None
 """
-"""Numbers and bytes of binlogs before and after, and how much they grew."""
+"""Numbers and bytes of binlogs before and after, and how much they grew in a second."""
 
 
 def listed(text: str) -> Listed:
@@ -190,18 +165,10 @@ def listed(text: str) -> Listed:
     return tuple((f"binlog.00000{number}", int(size)) for number, size in pairs)
 
 
-def test_binlogs_grow_over_rotations_and_purges() -> None:
-    for line in GROWN.splitlines():
-        _, before, after, grown = line.split("|")
-        assert str(binlog_growth(listed(before), listed(after))) == grown.strip(), line
-
-
-def test_how_fast_binlogs_grow_takes_two_looks(snapshot: object) -> None:
-    first, then = BinlogLook(1.0, listed("1:5000")), BinlogLook(3.0, listed("1:9000 2:700"))
-    assert [binlogs_of(before, then) for before in (None, first, then)] == snapshot
-    assert binlogs_of(first, BinlogLook(3.0, None)) is None
-
-
-def test_it_is_told_with_dashes_for_what_is_unknown(snapshot: object) -> None:
-    cells = dict(zip(COST_HEADINGS, cost_cells(COST), strict=True))
-    assert (cost_line(COST), cells, set(cost_cells(None))) == snapshot
+def test_binlogs_grow_over_rotations_and_purges_between_two_looks() -> None:
+    for case, before, after, grown in table_of(GROWN):
+        found = binlogs_of(BinlogLook(1.0, listed(before)), BinlogLook(3.0, listed(after)))
+        assert str(found and found.bytes_per_s) == grown, case
+    assert known(binlogs_of(None, BinlogLook(3.0, listed("1:9000 2:700")))) == Binlogs(
+        2, 9700, "binlog.000002:700"
+    )

@@ -56,11 +56,11 @@ def test_states_in_seconds_and_what_was_counted_meanwhile(snapshot: object) -> N
 def test_marks_and_faults_within_it_are_kept_in_the_order_in_which_things_happened() -> None:
     """A look finds later what began earlier; plain news are left out."""
     found = Course()
-    events = (
-        Event(1.0, 0.0, Severity.MARK, "before"),
-        Event(5.0, 0.0, Severity.BAD, "replica is down"),
-        Event(4.0, 0.0, Severity.INFO, "load started"),
-        Event(3.0, 0.0, Severity.MARK, "rtt 0 → 10 ms"),
+    told = (
+        (1.0, Severity.MARK, "before"),
+        (5.0, Severity.BAD, "replica is down"),
+        (4.0, Severity.INFO, "load started"),
+        (3.0, Severity.MARK, "rtt 0 → 10 ms"),
     )
-    found.add(make_tick(5.5, events=events))
+    found.add(make_tick(5.5, events=tuple(Event(at_s, 0.0, severity, text) for at_s, severity, text in told)))
     assert [event.text for event in found.between(2.0, 6.0).events] == ["rtt 0 → 10 ms", "replica is down"]

@@ -13,9 +13,9 @@ import pytest
 from replexplorer.cli.arguments import parse
 from replexplorer.cli.experiment import DRILLS
 from replexplorer.cli.experiment_run import drill_asked
-from replexplorer.core.experiment.drill import Doing, Drill, DrillStep, checked_steps
+from replexplorer.core.experiment.drill import Doing
 from replexplorer.formats.experiment_file import StepTable, checked, read_drill, rows_of
-from tests.known import refused
+from tests.known import known, refused
 from tests.unit.conftest import told_of_mistakes
 
 MINE = """\
@@ -79,11 +79,6 @@ def test_a_file_is_a_drill(file: Path, snapshot: object) -> None:
     assert drill.faults == ("pause",)
 
 
-def test_a_fault_is_cleared_by_either_spelling_of_its_name() -> None:
-    steps = DrillStep(Doing.INJECT, "power-cut"), DrillStep(Doing.CLEAR, "power_cut")
-    assert checked_steps(steps) is None
-
-
 MISTAKES = """\
 title = "Our source freezes"        -> titel = "x"
 clients = 4                         -> clients = 0
@@ -103,7 +98,7 @@ left = "lost"                       -> passes = "off"; left = "lost"
 left = "lost"                       ->
 set = { rtt = "0ms" }               -> set = { rtt = "-1ms" }
 """
-"""What stands there, and what instead."""
+"""What is there, and what instead."""
 
 
 def test_a_mistake_names_file_line_and_key(file: Path, snapshot: object) -> None:
@@ -118,15 +113,15 @@ def test_settings_that_are_typed_take_the_place_of_its_own() -> None:
     assert settings["semi_sync"] == "off"
 
 
-@pytest.mark.parametrize("drill", DRILLS.shipped().values(), ids=lambda drill: drill.name)
-def test_a_drill_that_ships_expects_something_and_says_what_it_sets(drill: Drill) -> None:
-    assert drill.teaches
-    assert drill.expects
-    assert drill.seconds(quick=True) < drill.seconds(quick=False)
-    assert not [step.shows for step in drill.narrated.steps if "{" in step.shows], "a name for its value"
-    # Each flavor comes with a wait point of its own, under which other sessions see other rows.
-    settings = {text.partition("=")[0] for text in drill.settings if text != "semi_sync=off"}
-    assert ("semi_sync" in settings) == ("wait_point" in settings)
+def test_a_drill_that_ships_expects_something_and_says_what_it_sets() -> None:
+    for name, drill in DRILLS.shipped().items():
+        assert drill.teaches
+        assert drill.expects
+        assert drill.seconds(quick=True) < drill.seconds(quick=False), name
+        assert not [step.shows for step in drill.narrated.steps if "{" in step.shows], "a name for its value"
+        # Each flavor comes with a wait point of its own, under which other sessions see other rows.
+        settings = {text.partition("=")[0] for text in drill.settings if text != "semi_sync=off"}
+        assert ("semi_sync" in settings) == ("wait_point" in settings), name
 
 
 def test_the_narration_says_what_is_so_under_the_settings_and_which_are_the_drill_s_own(
@@ -144,15 +139,10 @@ def test_the_narration_says_what_is_so_under_the_settings_and_which_are_the_dril
 PAGE = (Path(__file__).parents[2] / "docs/reference/drills.md").read_text(encoding="utf-8")
 
 
-def test_every_step_stands_there() -> None:
+def test_every_step_is_on_the_page_and_its_example_is_a_drill(tmp_path: Path) -> None:
     steps = [doing for doing in Doing if doing in StepTable.model_fields]
     assert [doing for doing in steps if f"`{doing} = " not in PAGE] == []
-
-
-def test_the_example_is_a_drill(tmp_path: Path) -> None:
-    found = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert found is not None
-    (tmp_path / "mine.toml").write_text(found[1])
+    (tmp_path / "mine.toml").write_text(known(re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL))[1])
     assert read_drill(tmp_path / "mine.toml").expects
 
 
@@ -172,25 +162,19 @@ INSERT INTO employees VALUES (10004,'1954-05-01','Chirstian','Koblick','M','1986
 
 
 def test_rows_come_in_order_with_their_escapes_and_no_other_table_s(tmp_path: Path, snapshot: object) -> None:
-    file = tmp_path / "employees.sql"
-    file.write_text(DUMP)
-    assert list(rows_of(checked(file))) == snapshot
-
-
-def test_a_file_that_is_no_dump_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "employees.sql"
+    """What is no dump is an error that names what it is, soon."""
+    file, began_s = tmp_path / "employees.sql", time.process_time()
     assert "no dump" in refused(checked, file)
-    for content, told in ((b"SELECT 1;", "has no row of employees"), (b"\xff\xfe", "is not a text file")):
+    for content, told in (
+        (b"SELECT 1;", "has no row of employees"),
+        (b"INSERT INTO employees VALUES " + b"(1,'" * 500_000, "has no row of employees"),
+        (b"\xff\xff", "is not a text file"),
+    ):
         file.write_bytes(content)
         assert told in refused(checked, file)
-
-
-def test_a_dump_as_bad_as_it_can_be_ends_soon(tmp_path: Path) -> None:
-    file = tmp_path / "employees.sql"
+    assert time.process_time() - began_s < 2
+    file.write_text(DUMP)
+    assert list(rows_of(checked(file))) == snapshot
+    file.unlink()
     os.mkfifo(file)
     assert "is a pipe" in refused(checked, file)
-    file.unlink()
-    file.write_text("INSERT INTO employees VALUES " + "(1,'" * 500_000)
-    began_s = time.process_time()
-    assert "has no row of employees" in refused(checked, file)
-    assert time.process_time() - began_s < 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field, replace
+from ast import literal_eval
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -12,20 +14,17 @@ from hypothesis import strategies as st
 
 from replexplorer.core.server.exposure import (
     SET_DOWN_WITHIN_S,
-    Exposure,
     ExposureMeter,
     LogState,
     Loss,
     Received,
     SourceLook,
     Unknown,
-    disk_exposure,
-    over_time,
     replica_exposure,
 )
 from tests.amount import examples
 from tests.known import known
-from tests.typed import fields, values_of
+from tests.typed import fields, table_of, values_of
 
 CLIENTS = 4
 
@@ -35,197 +34,147 @@ def gtids(last: int) -> str:
 
 
 @dataclass
-class Transaction:
-    prepared_lsn: int
-    in_binlog: bool = False
-    committed_lsn: int | None = None
-    gtid: int | None = None
-    redo_kept: bool = False
-
-
-@dataclass
 class ModelServer:
-    """A source in steps: prepare, (fsync of redo), binlog, (fsync of the binlog), commit, told.
+    """A source in steps of its clients, with what happens between two readings of it.
 
-    Each step is its own, so that a look's readings fall between any two of them. Its LSNs are read as it last
-    set them down, and a checkpoint fsyncs what `flushed` does not say.
+    Its LSNs are read as it last set them down, and a checkpoint fsyncs what `flushed` does not say.
     """
 
-    flush: int = 1
-    sync: int = 1
-    lsn: int = 100
-    flushed: int = 100
-    written: int = 100
-    written_bytes: int = 0
-    durable: int = 100
-    fsyncs: int = 0
-    set_down: tuple[int, int] = (100, 100)
-    set_down_s: float = 0.0
-    binlog: list[Transaction] = field(default_factory=list)
-    binlog_synced: int = 0
-    executed: int = 0
-    under_way: dict[int, Transaction] = field(default_factory=dict)
-    done: list[Transaction] = field(default_factory=list)
-    received: int = 0
-    now_s: float = 0.0
-
-    def step(self, client: int) -> None:
-        """One step of a client's transaction."""
-        self.now_s += 0.001
-        it = self.under_way.get(client)
-        if it is None:
-            self.lsn += 7
-            self.under_way[client] = Transaction(self.lsn)
-        elif not it.redo_kept and not it.in_binlog:
-            if self.flush >= 1:
-                self.write()
-            if self.flush == 1:
-                self.flush_redo()
-            it.redo_kept = True
-        elif not it.in_binlog:
-            it.in_binlog = True
-            self.binlog.append(it)
-            if self.sync == 1:
-                self.binlog_synced = len(self.binlog)
-        elif it.committed_lsn is None:
-            self.lsn += 3
-            it.committed_lsn = self.lsn
-        elif it.gtid is None:
-            self.executed += 1
-            it.gtid = self.executed
-        else:
-            self.done.append(it)
-            del self.under_way[client]
-
-    def write(self) -> None:
-        if self.written < self.lsn:
-            self.written_bytes += self.lsn - self.written
-            self.written = self.lsn
-
-    def flush_redo(self) -> None:
-        self.fsyncs += 1
-        self.flushed = self.durable = self.written
-
-    def background(self) -> None:
-        self.now_s += 0.001
-        self.write()
-        self.flush_redo()
-
-    def checkpoint(self) -> None:
-        self.now_s += 0.001
-        self.fsyncs += 1
-        self.durable = self.written
-
-    def set_lsns_down(self) -> None:
-        self.set_down, self.set_down_s = (self.lsn, self.flushed), self.now_s
-
-    def receive(self) -> None:
-        self.now_s += 0.001
-        self.received = min(self.received + 1, self.executed)
-
-    # -- the truth
-
-    def lost(self, lsn: int, binlog: int) -> int:
-        """Of what clients were told of, what is not in so much of the redo log or of both logs."""
-        written = self.binlog[:binlog]
-        return sum(
-            (each.committed_lsn or 0) > lsn and not (each.prepared_lsn <= lsn and each in written)
-            for each in self.done
-        )
-
-    def lost_with_source(self) -> int:
-        return sum((each.gtid or 0) > self.received for each in self.done)
-
-    def log_state(self) -> LogState:
-        return LogState(
-            *self.set_down, self.written_bytes, self.flush, self.sync,
-            running=len(self.under_way), connected=CLIENTS, connections=CLIENTS, fsyncs=self.fsyncs,
-        )  # fmt: skip
-
-
-@dataclass
-class Course:
-    """What happens between two readings: steps of clients, flushes in the background, receiving."""
-
-    server: ModelServer
-    random: random.Random
+    seed: int
     flush_every: int
     """Steps between two background flushes, about."""
     receive_share: float
     most_steps: int
-    set_down_share: float = 1.0
+    """Between two readings."""
+    set_down_share: float
     """Of the steps, after how many the LSNs are set down; once a second in any case."""
 
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.lsn = self.flushed = self.written = self.durable = 100
+        self.set_down, self.set_down_s, self.now_s = (100, 100), 0.0, 0.0
+        self.written_bytes = self.fsyncs = self.binlog = self.binlog_synced = 0
+        self.flush = self.sync = 1
+        self.executed = self.received = 0
+        self.under_way: dict[int, Iterator[None]] = {}
+        self.done: list[tuple[int, int, int, int]] = []
+
+    def transaction(self) -> Iterator[None]:
+        """A client's, in steps, so that readings fall between any two of them, until it has its answer."""
+        self.lsn += 7
+        prepared = self.lsn
+        yield
+        if self.flush >= 1:
+            self.write()
+        if self.flush == 1:
+            self.flush_redo()
+        yield
+        self.binlog += 1
+        place = self.binlog
+        if self.sync == 1:
+            self.binlog_synced = place
+        yield
+        self.lsn += 3
+        committed = self.lsn
+        yield
+        self.executed += 1
+        gtid = self.executed
+        yield
+        self.done.append((prepared, place, committed, gtid))
+
+    def step(self) -> None:
+        """One step of some client's transaction."""
+        client = self.random.randrange(CLIENTS)
+        if next(self.under_way.setdefault(client, self.transaction()), "told") == "told":
+            del self.under_way[client]
+
+    def write(self) -> None:
+        self.written_bytes += self.lsn - self.written
+        self.written = self.lsn
+
+    def flush_redo(self) -> None:
+        self.checkpoint()
+        self.flushed = self.written
+
+    def background(self) -> None:
+        self.write()
+        self.flush_redo()
+
+    def checkpoint(self) -> None:
+        self.fsyncs += 1
+        self.durable = self.written
+
     def go_on(self) -> None:
+        """Steps of clients, flushes in the background, receiving."""
         for _ in range(self.random.randrange(self.most_steps)):
-            late = self.server.now_s - self.server.set_down_s > 0.9 * SET_DOWN_WITHIN_S
+            late = self.now_s - self.set_down_s > 0.9 * SET_DOWN_WITHIN_S
             if late or self.random.random() < self.set_down_share:
-                self.server.set_lsns_down()
-            chance = self.random.random()
-            if chance < 1 / self.flush_every:
-                self.random.choice((self.server.background, self.server.checkpoint))()
-            elif chance < 1 / self.flush_every + self.receive_share:
-                self.server.receive()
+                self.set_down, self.set_down_s = (self.lsn, self.flushed), self.now_s
+            self.now_s += 0.001
+            chance = self.random.random() - 1 / self.flush_every
+            if chance < 0:
+                self.random.choice((self.background, self.checkpoint))()
+            elif chance < self.receive_share:
+                self.received = min(self.received + 1, self.executed)
             else:
-                self.server.step(self.random.randrange(CLIENTS))
+                self.step()
+
+    def lost(self, lsn: int, binlog: int) -> int:
+        """Of what clients were told of, what is not in this much of the redo log or of both logs."""
+        return sum(
+            committed > lsn and (prepared > lsn or place > binlog)
+            for prepared, place, committed, _ in self.done
+        )
 
     def look(self) -> tuple[SourceLook, Received, tuple[int, int, int]]:
         """A look as the engine makes it, and the truth when each of its numbers was read."""
-        server = self.server
-        first = gtids(server.executed)
+        first = gtids(self.executed)
         self.go_on()
-        received, lost = Received(server.now_s, gtids(server.received)), server.lost_with_source()
+        received = Received(self.now_s, gtids(self.received))
+        lost = sum(gtid > self.received for *_, gtid in self.done)
         self.go_on()
-        before = gtids(server.executed)
+        before = gtids(self.executed)
         self.go_on()
-        log, at_s = server.log_state(), server.now_s
-        dies = server.lost(server.written, len(server.binlog))
-        cut = server.lost(server.durable, server.binlog_synced)
+        at_s, log = self.now_s, LogState(
+            *self.set_down, self.written_bytes, self.flush, self.sync,
+            running=len(self.under_way), connected=CLIENTS, connections=CLIENTS, fsyncs=self.fsyncs,
+        )  # fmt: skip
+        dies, cut = self.lost(self.written, self.binlog), self.lost(self.durable, self.binlog_synced)
         self.go_on()
-        look = SourceLook(at_s, before, gtids(server.executed), log, first=first)
-        return look, received, (dies, cut, lost)
+        return SourceLook(at_s, before, gtids(self.executed), log, first=first), received, (dies, cut, lost)
 
 
-MODES = [(flush, sync) for flush in (0, 1, 2) for sync in (0, 1, 1000)]
+MODES = st.tuples(st.sampled_from([0, 1, 2]), st.sampled_from([0, 1, 1000]))
+SERVERS = st.builds(
+    ModelServer,
+    seed=st.integers(0, 2**32),
+    flush_every=st.sampled_from([5, 60, 400]),
+    receive_share=st.sampled_from([0.0, 0.05, 0.3]),
+    most_steps=st.sampled_from([3, 12, 40, 400]),
+    set_down_share=st.sampled_from([1.0, 0.1, 0.01]),
+)
 
 
 @settings(max_examples=examples(1.5))
-@given(
-    st.integers(0, 2**32),
-    st.lists(st.sampled_from(MODES), min_size=1, max_size=4),
-    st.sampled_from([5, 60, 400]),
-    st.sampled_from([0.0, 0.05, 0.3]),
-    st.sampled_from([3, 12, 40, 400]),
-    st.sampled_from([1.0, 0.1, 0.01]),
-)
+@given(SERVERS, st.lists(MODES, min_size=1, max_size=4))
 def test_the_bounds_enclose_what_each_failure_would_lose(
-    seed: int,
-    modes: list[tuple[int, int]],
-    flush_every: int,
-    receive_share: float,
-    most_steps: int,
-    set_down_share: float,
+    server: ModelServer, modes: list[tuple[int, int]]
 ) -> None:
-    server, meter = ModelServer(), ExposureMeter()
-    course = Course(server, random.Random(seed), flush_every, receive_share, most_steps, set_down_share)
-    for flush, sync in modes:
-        server.flush, server.sync = flush, sync
-        for _ in range(6):
-            course.go_on()
-            seen_now, received, truths = course.look()
-            meter.take(seen_now, {"db2": received})
-            seen = known(meter.exposure())
-            found = (seen.process_dies, seen.power_cut, seen.source_lost)
-            for loss, truth in zip(found, truths, strict=True):
-                if isinstance(loss, Loss):
-                    assert 0 <= loss.low <= truth <= loss.high, (loss, truth)
-                    assert loss.low <= loss.commits <= loss.high
-                    assert loss.age_ms is None or loss.age_ms >= 0
-                else:
-                    assert loss.why
-            if (flush, sync) == (1, 1) and len(modes) == 1:
-                assert {truths[:2], (0, 0)} == {(0, 0)}
-                assert seen.power_cut == Loss(0, 0, 0) or isinstance(seen.power_cut, Unknown)
+    meter = ExposureMeter()
+    for mode in modes * 6:
+        server.flush, server.sync = mode
+        server.go_on()
+        seen_now, received, truths = server.look()
+        meter.take(seen_now, {"db2": received})
+        seen = known(meter.exposure())
+        for loss, truth in zip(seen.losses, truths, strict=True):
+            if isinstance(loss, Loss):
+                assert 0 <= loss.low <= truth <= loss.high, (loss, truth)
+                assert loss.low <= loss.commits <= loss.high
+                assert (loss.age_ms or 0) >= 0
+        if {*modes} == {(1, 1)}:
+            assert truths[:2] == (0, 0)
+            assert seen.power_cut == Loss(0, 0, 0) or isinstance(seen.power_cut, Unknown)
 
 
 # -- single facts
@@ -246,11 +195,11 @@ def strict(at_s: float, count: int, **more: Any) -> SourceLook:
 
 def looks(text: str) -> list[SourceLook]:
     """A look a line: when, commits, the LSN and how far it is flushed, and more by name."""
-    found = []
-    for line in filter(None, text.splitlines()):
-        at_s, *counts = (each for each in line.split() if "=" not in each)
-        found.append(look(float(at_s), *map(int, counts), **fields(line)))
-    return found
+    return [
+        look(*(literal_eval(each) for each in line.split() if "=" not in each), **fields(line))
+        for line in text.split("\n")
+        if line
+    ]
 
 
 GROWS = """
@@ -295,6 +244,8 @@ LOOKS = {
 0.4 200 3000 1000""",
     "after a restart nothing seen before counts": RESTARTED,
     "a second after it": f"{RESTARTED}10.5 150 5000 5000 uptime_s=1",
+    "a server without LSNs": "0.0 1 0 None",
+    "and one that is strict": "0.0 1 0 None flush=1",
 }
 
 
@@ -312,12 +263,6 @@ def test_what_a_power_cut_would_take(snapshot: object) -> None:
     assert told == snapshot
 
 
-def test_a_server_without_lsns_is_known_only_while_it_is_strict() -> None:
-    untold = Unknown("the server does not say how far its redo log is flushed")
-    for flush, found in ((1, Loss(0, 0, 0)), (2, untold)):
-        assert disk_exposure([look(0.0, 1, 0, None, flush)]) == (found, found)
-
-
 NOW = strict(10.0, 1000)
 
 
@@ -331,19 +276,29 @@ def received(text: str) -> dict[str, Received | None]:
     return found
 
 
-RECEIVED = {
-    "no replica": "",
-    "none has answered": "db2",
-    "none answers": "db2 4.0 400 late",
-    "one answers": "db2 10.0 900",
-    "the best of two": "db2 10.0 900, db3 10.0 990",
-    "one has all": "db2 10.0 1000, db3",
-    "an older answer": "db2 9.0 900 late",
-}
+RECEIVED = """\
+no replica        |
+none has answered | db2
+none answers      | db2 4.0 400 late
+one answers       | db2 10.0 900
+the best of two   | db2 10.0 900, db3 10.0 990
+one has all       | db2 10.0 1000, db3
+an older answer   | db2 9.0 900 late
+"""
 
 
-def test_the_best_replica_that_answers_counts(snapshot: object) -> None:
-    assert {case: str(replica_exposure(NOW, received(text))) for case, text in RECEIVED.items()} == snapshot
+def test_the_best_replica_that_answers_counts_and_what_waited_for_it_is_on_one(snapshot: object) -> None:
+    told = {case: replica_exposure(NOW, received(answers)) for case, answers in table_of(RECEIVED)}
+    before = strict(9.9, 950, waits=True, not_waited=5)
+    now = SourceLook(10.0, gtids(1000), gtids(1010), before.log, first=gtids(990))
+    fell_back = replace(now, log=replace(now.log, not_waited=6))
+    for case, at, answers in (
+        ("it waited", now, "db2 10.0 985"),
+        ("it fell back", fell_back, "db2 10.0 985"),
+        ("db3 may have it", now, "db2 10.0 985, db3"),
+    ):
+        told[case] = replica_exposure(at, received(answers), before)
+    assert {case: each.words for case, each in told.items()} == snapshot
 
 
 GIVEN_UP = """\
@@ -360,28 +315,13 @@ def test_without_any_replica_what_went_unprotected_is_the_least_that_is_lost() -
     """It answered at 1 s and never again; semi-sync waits until 12 s, then gives up."""
     meter, found = ExposureMeter(), []
     for at_s, commits, waits, not_waited in values_of(GIVEN_UP):
-        seen = strict(at_s, commits, waits=waits, not_waited=not_waited)
-        seen = replace(seen, log=replace(seen.log, running=2))
+        seen = strict(at_s, commits, waits=waits, not_waited=not_waited, running=2)
         meter.take(seen, received("db2 1.0 100" + " late" * (at_s > 1.0)))
         found.append(known(meter.exposure()).source_lost)
     assert isinstance(found[0], Loss)
     assert [each.low for each in found[1:] if isinstance(each, Unknown)] == [0, 0, 196, 396]
     meter.take(strict(15.0, 540), received("db2 15.0 540"))
     assert known(meter.exposure()).source_lost == Loss(0, 0, 0)
-
-
-def test_what_waited_for_an_acknowledgement_is_on_a_replica(snapshot: object) -> None:
-    waiting = replace(NOW.log, waits=True, not_waited=5)
-    before = strict(9.9, 950, waits=True, not_waited=5)
-    now = SourceLook(10.0, gtids(1000), gtids(1010), waiting, first=gtids(990))
-    has = received("db2 10.0 985")
-    fell_back = replace(now, log=replace(waiting, not_waited=6))
-    told = {
-        "it waited": replica_exposure(now, has, before),
-        "it fell back": replica_exposure(fell_back, has, before),
-        "db3 may have it": replica_exposure(now, {**has, "db3": None}, before),
-    }
-    assert told == snapshot
 
 
 def test_a_history_that_grows_is_thinned_and_stays_true() -> None:
@@ -394,11 +334,3 @@ def test_a_history_that_grows_is_thinned_and_stays_true() -> None:
     assert isinstance(found.source_lost, Loss)
     assert found.power_cut.low <= 49_985 <= found.power_cut.high
     assert found.source_lost.age_ms == pytest.approx(499_900 - 50)
-
-
-def test_looks_over_time_are_one_with_the_median_and_the_extremes() -> None:
-    unknown = Unknown("why")
-    looks = [Exposure(Loss(n, n - 1, n + 2, 10.0 * n), unknown, unknown) for n in (5, 1, 9)]
-    looks[0] = replace(looks[0], source_lost=Loss(1, 0, 2))
-    assert over_time(looks) == Exposure(Loss(5, 0, 11, 50.0), unknown, unknown)
-    assert over_time([]) is None

@@ -8,19 +8,10 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.fault import (
-    Fault,
-    clears,
-    flap_of,
-    given_back,
-    kind_of,
-    parse_fault,
-    without,
-)
+from replexplorer.core.fault import Fault, clears, given_back, kind_of, parse_fault, without
 from replexplorer.core.server.disk import SHOWS_WITHIN_S, is_over
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Roster
-from replexplorer.core.wire import Flap
 from tests.known import refused
 from tests.typed import fields, table_of
 
@@ -78,24 +69,19 @@ def test_what_is_wrong_is_named(snapshot: object) -> None:
 FAULT = Fault(3, "partition", "ack", "db2", 1000.5, None, "fault (pid 7)", {"partition@db2": "none"})
 
 
-def test_a_flap_goes_on_from_its_record() -> None:
-    assert str(FAULT) == "partition=ack@db2"
-    assert flap_of(replace(FAULT, kind="flap", value="2/0.5")) == Flap(2.0, 0.5, 1000.5)
-
-
 LINKS = ("db1:db2", "db1:db3", "db2:db3")
 
 
 @given(st.lists(st.sets(st.sampled_from(LINKS), min_size=1), max_size=5), st.randoms())
 def test_whatever_order_faults_are_cleared_in_every_link_heals(cut: list[set[str]], order: Random) -> None:
-    state = asked = dict(zip(LINKS, ("none", "ack", "dump"), strict=True))
-    faults: tuple[Fault, ...] = ()
+    state: dict[str, object] = dict(zip(LINKS, ("none", "ack", "dump"), strict=True))
+    asked, faults = dict(state), tuple[Fault, ...]()
     for number, links in enumerate(cut, 1):
-        faults += (replace(FAULT, number=number, before={link: state[link] for link in links}),)
-        state = state | dict.fromkeys(links, "both")
+        faults += (replace(FAULT, number=number, before={link: str(state[link]) for link in links}),)
+        state |= dict.fromkeys(links, "both")
     while faults:
         ended = order.choice(faults)
-        state = state | {text: str(value) for text, value in given_back(ended, faults).items()}
+        state |= given_back(ended, faults)
         faults = without(faults, ended)
         held = {link for fault in faults for link in fault.before}
         assert {link for link, value in state.items() if value == "both"} == held
@@ -152,5 +138,5 @@ def test_it_is_over_once_its_node_was_seen_whole_for_a_while() -> None:
 
 
 def test_what_no_node_shows_lasts_until_it_is_cleared() -> None:
-    assert not any(over(kind) for kind in ("isolate", "partition", "disk_full", "disk_stall"))
+    assert not any(map(over, ("isolate", "partition", "disk_full", "disk_stall")))
     assert not over("kill", uptime_s=99.0), "it has run since before, so it was not killed"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import os
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from replexplorer.cli.attach import known_login
+from replexplorer.cli.output import Output
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.paths import expanded
 from tests.unit.conftest import Run
+from tests.unit.test_attach import flags
 
 SERVER = "mysql://watcher@127.0.0.1:1"
 
@@ -33,17 +35,9 @@ def _homeless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_homeless")
-def test_who_has_no_home_has_no_login_paths_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from replexplorer.cli.attach import known_login
-    from replexplorer.cli.output import Output
-
+def test_who_has_no_home_has_no_login_paths_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    words = ("defaults_file", "ssl_mode", "ssl_ca")
-    args = Namespace(url=SERVER, **dict.fromkeys(words))
-    console = Output(out=io.StringIO(), err=io.StringIO())
-    assert known_login(args, console, {}).login.password == ""
+    assert known_login(flags(url=SERVER), Output(err=io.StringIO()), {}).login.password == ""
 
 
 @pytest.mark.usefixtures("_homeless")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli.experiment import LESSONS
-from replexplorer.core.experiment.lesson import Lesson, LessonChoice, LessonQuestion
+from replexplorer.core.experiment.lesson import LessonChoice, LessonQuestion
 from replexplorer.core.experiment.relations import Found
 from replexplorer.reports.handout import handout
 from replexplorer.reports.report import html
@@ -63,12 +63,12 @@ def test_a_mistake_names_file_line_and_key(file: Path, snapshot: object) -> None
     assert told_of_mistakes(MISTAKES, file, lambda file: LESSONS.named(str(file))) == snapshot
 
 
-@pytest.mark.parametrize("lesson", LESSONS.shipped().values(), ids=lambda lesson: lesson.name)
-def test_a_lesson_that_ships_fits_into_its_half_hour_and_has_notes(lesson: Lesson) -> None:
-    assert 6 <= len(lesson.steps) <= 9
-    assert lesson.seconds(quick=True) < lesson.seconds(quick=False) / 2
-    assert all(step.note for step in lesson.steps)
-    assert all(step.ask.sql for step in lesson.steps if step.ask)
+def test_a_lesson_that_ships_fits_into_its_half_hour_and_has_notes() -> None:
+    for name, lesson in LESSONS.shipped().items():
+        assert 6 <= len(lesson.steps) <= 9, name
+        assert lesson.seconds(quick=True) < lesson.seconds(quick=False) / 2, name
+        assert all(step.note for step in lesson.steps), name
+        assert all(step.ask.sql for step in lesson.steps if step.ask), name
 
 
 NUMBER = LessonQuestion("How many?", "tps", "round_trip_tps", within=0.1)
@@ -88,17 +88,15 @@ GIVEN = """\
 """The question, what is answered, and whether it is right."""
 
 
-def test_an_answer_is_judged_by_what_was_measured() -> None:
+def test_an_answer_is_judged_by_what_was_measured_and_what_cannot_be_one_is_refused() -> None:
+    questions = {"number": NUMBER, "choice": CHOICE}
     for kind, given, is_right in values_of(GIVEN):
-        question = {"number": NUMBER, "choice": CHOICE}[kind]
+        question = questions[kind]
         read = given and question.read(given)
         assert question.answered("far", read, FOUND).is_right is is_right, given
         assert question.answered("far", read, Found()).is_right is None
-
-
-def test_what_cannot_be_an_answer_is_refused() -> None:
-    for question, given in ((NUMBER, "many"), (NUMBER, "nan"), (CHOICE, "lesser")):
-        refused(question.read, given)
+    for kind, given in (("number", "many"), ("number", "nan"), ("choice", "lesser")):
+        refused(questions[kind].read, given)
 
 
 def test_the_page_has_commands_and_blanks_and_no_notes_of_the_trainer() -> None:

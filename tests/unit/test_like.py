@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replexplorer.core.knobs.names import KnobView
-from replexplorer.core.like import (
-    ClockLook,
-    Figure,
-    Likeness,
-    Sure,
-    Theirs,
-    round_trip,
-    rows_of,
-)
+from replexplorer.core.like import ClockLook, Figure, Likeness, Sure, Theirs, round_trip, rows_of
 from replexplorer.core.link import LinkView
 from replexplorer.core.load.captured import CapturedTransaction, CapturedWorkload
 from replexplorer.core.server.disk import DiskView
