@@ -130,21 +130,29 @@ async def test_a_server_that_a_full_disk_ended_is_started_and_a_stopped_one_is_n
     assert world.servers["db1"].running is not stopped
 
 
-@pytest.mark.parametrize("by", ["a fault", "itself"])
+async def lose(world: World, by: str) -> None:
+    """End the source, which then lacks 17 transactions that db3 has."""
+    source, ahead = world.primary, world.servers["db3"]
+    if by == "itself":
+        ahead.errant = f"{source.variables['server_uuid']}:90001-90017"
+        world.crash("db1")
+        return
+    source.commits = ahead.received = 99
+    world.servers["db2"].received = 82
+    async with world.attached("fault") as session:
+        await inject(session, "kill")
+    source.loses = 17
+
+
+BY = pytest.mark.parametrize("by", ["a fault", "itself"])
+
+
+@BY
 async def test_a_replica_that_has_what_its_source_lost_differs_until_it_is_copied(by: str) -> None:
     """Whoever ended the source, `up` compares it with its replicas; also where it uses the numbers of what it
     lost again before anybody can ask it."""
     world = World(replicas=2)
-    source, ahead = world.primary, world.servers["db3"]
-    if by == "itself":
-        world.crash("db1")
-        ahead.errant = f"{source.variables['server_uuid']}:90001-90017"
-    else:
-        source.commits = ahead.received = 99
-        world.servers["db2"].received = 82
-        async with world.attached("fault") as session:
-            await inject(session, "kill")
-        source.loses = 17
+    await lose(world, by)
     async with world.brought_up() as session:
         lost = next(line for line in session.restorer.repaired if "lost at least 17 transactions" in line)
         assert "17 of them only on db3" in lost
@@ -233,30 +241,24 @@ async def test_faults_of_this_app_and_of_another_are_told_and_marked_at_both_the
         assert line.endswith("; isolate@db1 stays in force: `replexplorer fault clear` undoes all")
 
 
-@pytest.mark.parametrize("by", ["clear", "itself"])
+@BY
 async def test_a_loss_is_told_once_in_every_app_and_so_is_who_differs(by: str) -> None:
     """Whoever found it: an app that clears the fault, one of two dashboards, and one that only watches."""
     world = World(replicas=2)
-    source, ahead = world.primary, world.servers["db3"]
-    source.commits = ahead.received = 99
-    world.servers["db2"].received = 82
     views = [world.session("tui"), world.session("another"), world.session("view", watches=True)]
     for view in views:
         await (view.watch if view.options.watches else view.start)(lambda *_: None)
         await view.driving.stop()
-    if by == "clear":
-        async with world.attached("fault") as session:
-            await inject(session, "kill")
-            source.loses = 17
-            [cleared] = await session.console.clear()
-            found, lost = known(cleared.comeback), f"{source.variables['server_uuid']}:84-100"
-            assert (found.lost, found.ahead, found.after) == (lost, {"db3": lost}, "diverged")
-    else:
-        await asyncio.sleep(5)
-        ahead.errant = f"{source.variables['server_uuid']}:90001-90017"
-        world.crash("db1")
+    await asyncio.sleep(5)
+    await lose(world, by)
+    if by == "itself":
         await asyncio.sleep(3)
-        source.boot()
+        world.servers["db1"].boot()
+    else:
+        async with world.attached("fault") as session:
+            found = known((await session.console.clear())[0].comeback)
+        lost = f"{world.primary.variables['server_uuid']}:84-100"
+        assert (found.lost, found.ahead, found.after) == (lost, {"db3": lost}, "diverged")
     await asyncio.sleep(40)
     told = "db1 lost at least 17 transactions", "db3 DIVERGED: it has 17 transactions that db1 lost"
     for view in views:
