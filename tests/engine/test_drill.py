@@ -78,21 +78,28 @@ def told(stack: FakeStack) -> list[str]:
 class Played(FakeStack):
     """Something happens to it at `inject kill`, at `injected kill`, or at `clear kill`."""
 
+    moments: tuple[str, ...] = ()
+    """When faults were injected and cleared, and which nodes were owed a copy by then."""
+
     async def scene(self, moment: str) -> None:
         """What happens then."""
 
     async def inject(self, text: str) -> tuple[Fault, ...]:
+        await self.state.read_document()
+        owed = self.state.requested.owed
+        self.moments += (f"inject {text}, owing {owed and owed.differing}",)
         await self.scene(f"inject {text}")
         done = await super().inject(text)
         await self.scene(f"injected {text}")
         return done
 
     async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
+        self.moments += (f"clear {text}",)
         await self.scene(f"clear {text}")
         return await super().clear(text)
 
 
-class CameBack(FakeStack):
+class CameBack(Played):
     """A source that lacks the end of its binlog when it is back."""
 
     async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
@@ -130,6 +137,23 @@ class Elects(Played):
         if moment.startswith("injected"):
             self.world.elect("db2")
             await self.look()
+
+
+class Refusing(Played):
+    """Refuses once to clear a fault."""
+
+    async def scene(self, moment: str) -> None:
+        if moment.startswith("clear") and self.moments.count(moment) == 1:
+            raise ServerRefused(3724, "it cannot be set while it joins")
+
+
+class Disturbed(Played):
+    """Somebody turns a knob while the source is away."""
+
+    async def scene(self, moment: str) -> None:
+        if moment == "injected kill":
+            async with self.world.attached("set") as other:
+                await turn(other, "rtt=50", anyway=True)
 
 
 MEMBER = Membership(Belonging.MEMBER, "ONLINE")
@@ -172,7 +196,7 @@ class Course:
     """A drill on a stack of its own, whose clients were told of 6,000 rows that all nodes have."""
 
     drill: Drill = SHORT
-    kind: type[FakeStack] = FakeStack
+    kind: type[FakeStack] = Played
     system: System = ASYNC
     rows: int = 6000
     """Of the source."""
@@ -180,6 +204,7 @@ class Course:
     """The stack is afterwards as it was before."""
 
 
+TWO_DIE = replace(SHORT, steps=steps("inject kill@db2, inject kill@db3, clear"))
 BROKEN = {"broken_1236": 1.0, "binlog_lost": 90.0, "diverged": 0.0}
 COURSES = {
     "a crash, and a partition": Course(KILL, Metered),
@@ -190,12 +215,19 @@ COURSES = {
     ),
     "no fault at all, and a state that does not come": Course(replace(KILL, steps=steps("until degraded 2"))),
     "no commit comes": Course(replace(KILL, steps=steps("inject kill, until writing 2"))),
+    "a knob is turned meanwhile": Course(KILL, Disturbed, returns=False),
     "a precheck in vain": Course(replace(KILL, prechecks=(Precheck(ProtectionState.PROTECTED, 1.0),))),
     "a step of the rollback fails": Course(
         replace(SHORT, rollback=steps("until degraded 1, clear kill, set fsync_delay=7"))
     ),
     "a replica has rows that the source lost": Course(replace(SHORT, expects=KILL.expects[:1]), rows=5990),
     "a member has rows that another one lost": Course(system=GALERA, rows=5990),
+    "a failure after which its replica differs": Course(replace(SHORT, settings=LOSSY)),
+    "members that answer only together": Course(TWO_DIE, system=GALERA),
+    "members that answer one by one": Course(TWO_DIE, system=GROUP),
+    "a server refuses what is done again once its node is back": Course(
+        replace(SHORT, steps=steps("inject isolate")), Refusing, GROUP
+    ),
     "another member takes the load": Course(
         replace(SHORT, settings=("rtt=20ms",)), Elects, GALERA, returns=False
     ),
@@ -229,26 +261,28 @@ async def test_what_a_drill_does_reports_and_returns(name: str, snapshot: object
         "report": report_of(result),
         "events": told(stack),
         "copies": [node for node, what in stack.world.changes if what.startswith("CLONE INSTANCE")],
+        "moments": stack.moments,
         "requested": stack.world.requested,
     } == snapshot
 
 
-async def test_a_drill_in_which_a_knob_was_turned_anyway_says_what_and_judges_nothing() -> None:
-    async with stack_of(returns=False) as stack, stack.world.attached("set") as other:
-        task = asyncio.create_task(run(stack, KILL))
-        await until(lambda: stack.world.requested.get("sync_binlog") == 0)
-        await asyncio.sleep(1)
-        await turn(other, "rtt=50", anyway=True)
-        result = await task
-    assert result.aborted == f"changed while it ran, rtt@db2 20 → 50 ms, by {other.turns.actor.writer}"
-    assert (result.verdict, result.relations) == ("aborted", ())
-
-
 async def test_what_this_stack_cannot_have_is_refused_before_anything_is_done() -> None:
-    async with stack_of() as stack:
-        with pytest.raises(UsageError):
-            await run(stack, replace(KILL, settings=("sync_binlog=-3",)))
+    refused: dict[str, DrillRun | MatrixRun] = {
+        "asynchronous replication, and this stack is Galera": DrillRun(KILL),
+        "sync_binlog": DrillRun(replace(SHORT, settings=("sync_binlog=-3",))),
+        "'after_sync' is not in the matrix of galera": MatrixRun((), True, only=("after_sync",)),
+    }
+    async with stack_of(GALERA, replicas=2) as stack:
+        for why, procedure in refused.items():
+            with pytest.raises(UsageError, match=why):
+                await procedure.run(stack)
         assert stack.world.changes == []
+
+
+async def test_what_a_server_refuses_is_raised_once_all_is_returned() -> None:
+    async with stack_of(kind=Refusing) as stack:
+        with pytest.raises(ServerRefused):
+            await run(stack)
 
 
 async def test_a_presenter_steps_through_it_and_aborts() -> None:
@@ -264,54 +298,6 @@ async def test_a_presenter_steps_through_it_and_aborts() -> None:
         task.cancel()
         result = await task
         assert (result.verdict, result.aborted) == ("aborted", "ended by hand")
-
-
-async def test_what_a_server_refuses_is_raised_once_all_is_returned_or_done_once_its_node_is_back() -> None:
-    refused = list[str]()
-
-    async def refuse_once(moment: str) -> None:
-        if moment in ("clear kill@db1", "clear isolate@db1") and moment not in refused:
-            refused.append(moment)
-            raise ServerRefused(3724, "it cannot be set while it joins")
-
-    async with stack_of(kind=Played) as stack:
-        stack.scene = refuse_once
-        with pytest.raises(ServerRefused):
-            await run(stack)
-    async with stack_of(GROUP, Played, replicas=2) as stack:
-        stack.scene = refuse_once
-        result = await run(stack, replace(SHORT, steps=steps("inject isolate")))
-    assert (result.unrestored, len(refused)) == ((), 2)
-
-
-async def test_what_a_lossy_failure_leaves_differing_is_owed_before_it_is_injected() -> None:
-    async with stack_of(kind=Played) as stack:
-        owed = list[object]()
-
-        async def note(moment: str) -> None:
-            if moment == "inject kill":
-                await stack.state.read_document()
-                owed.append(stack.state.requested.owed and stack.state.requested.owed.differing)
-
-        stack.scene = note
-        for settings in (("innodb_flush_log_at_trx_commit=1",), LOSSY):
-            await run(stack, replace(SHORT, settings=settings))
-        assert owed == [(), ("db2",)]
-
-
-async def test_servers_that_answer_only_together_are_started_together() -> None:
-    """The members of a Galera cluster, and no others."""
-    drill = replace(SHORT, steps=steps("inject kill@db2, inject kill@db3, clear"))
-    for system, cleared in (GALERA, ["clear kill"]), (GROUP, ["clear kill@db3", "clear kill@db2"]):
-        moments = list[str]()
-
-        async def note(moment: str, moments: list[str] = moments) -> None:
-            moments.append(moment)
-
-        async with stack_of(system, Played, replicas=2) as stack:
-            stack.scene = note
-            result = await run(stack, drill)
-        assert (result.verdict, moments[4:]) == ("holds", cleared)
 
 
 CELLS = (
@@ -363,9 +349,3 @@ async def test_an_interrupted_matrix_goes_on_behind_its_last_cell_or_starts_over
     last = third.told["3 ended"]
     assert (last.left_s, last.kept) == (0, 2)
     assert len(lines) == 1 + 2  # the head, and what was found
-
-
-async def test_the_matrix_is_that_of_the_system_of_the_stack() -> None:
-    async with stack_of(GALERA, replicas=2) as stack:
-        with pytest.raises(UsageError, match="'after_sync' is not in the matrix of galera"):
-            await MatrixRun((), True, only=("after_sync",)).run(stack)
