@@ -112,29 +112,22 @@ def test_cancels_during_the_rollback_do_not_cut_it_short(stride: int) -> None:
     assert stride * len(late) > 10
 
 
-async def cancelled_after(seconds: float, session: Session, text: str) -> float:
-    """How long a change goes on that is cancelled so late."""
-    task = asyncio.create_task(turn(session, text))
-    await asyncio.sleep(seconds)
+async def test_a_cancelled_change_is_a_mark_that_says_taken_back_and_waits_for_no_far_link(
+    world: World, session: Session
+) -> None:
+    await turn(session, "rtt=4000")
+    session.event_log.take_events()
+    task = asyncio.create_task(turn(session, "rtt=5000"))
+    await asyncio.sleep(1)
     began_s = asyncio.get_running_loop().time()
     task.cancel()
     await asyncio.wait({task})
-    assert task.cancelled()
-    return asyncio.get_running_loop().time() - began_s
-
-
-async def test_a_rollback_does_not_wait_for_a_far_link_to_be_measured(world: World, session: Session) -> None:
-    await turn(session, "rtt=4000")
-    assert await cancelled_after(1, session, "rtt=5000") < 0.1
+    assert asyncio.get_running_loop().time() - began_s < 0.1
     assert world.rtt_ms() == pytest.approx(4000.0)
-
-
-async def test_the_cancelled_change_is_a_mark_that_says_taken_back(session: Session) -> None:
-    await cancelled_after(0.1, session, "rtt=85")
     (event,) = session.event_log.take_events()
-    assert "rtt@db2 85.0 was cancelled and rolled back" in event.text
-    assert (event.severity, event.mark) == (Severity.BAD, 1)
-    assert [row.title for row in session.event_log.epochs.rows()] == ["baseline", "rolled back"]
+    assert "rtt@db2 5000.0 was cancelled and rolled back" in event.text
+    assert (event.severity, event.mark) == (Severity.BAD, 2)
+    assert [row.title for row in session.event_log.epochs.rows()][2:] == ["rolled back"]
 
 
 async def test_a_cancel_that_comes_too_late_is_delivered_and_the_change_can_be_undone(
@@ -150,28 +143,22 @@ async def test_a_cancel_that_comes_too_late_is_delivered_and_the_change_can_be_u
     assert world.primary.variables["sync_binlog"] == "1"
 
 
-async def test_work_that_goes_to_its_end_answers_raises_and_hands_a_cancel_or_a_timeout_on() -> None:
+async def test_work_that_goes_to_its_end_hands_a_timeout_on() -> None:
     done: list[str] = []
 
-    async def work(word: str) -> str:
+    async def work() -> None:
         await asyncio.sleep(1)
-        done.append(word)
-        if word == "fails":
-            raise ValueError(word)
-        return word
+        done.append("its end")
 
     async def in_time() -> None:
         async with asyncio.timeout(0.5):
-            await to_the_end(work("late"))
+            await to_the_end(work())
             await asyncio.sleep(5)
-            done.append("the cancel was lost")
+            done.append("the timeout was lost")
 
-    assert await to_the_end(work("answers")) == "answers"
-    with pytest.raises(ValueError, match="fails"):
-        await to_the_end(work("fails"))
     with pytest.raises(TimeoutError):
         await in_time()
-    assert done == ["answers", "fails", "late"]
+    assert done == ["its end"]
 
 
 def test_a_fault_of_which_a_cancel_leaves_nothing_known_is_not_recorded() -> None:

@@ -18,7 +18,6 @@ from replexplorer.core.experiment.snapshot import Snapshot
 from replexplorer.core.history.series import History
 from replexplorer.core.server.node_view import Membership
 from replexplorer.core.system import GALERA, System
-from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.experiment.lab import LabRun, SystemsRun
 from replexplorer.engine.experiment.lab_tables import bulk_load_of
@@ -135,21 +134,17 @@ async def test_a_node_or_a_load_that_dies_aborts_the_lab_and_what_can_be_given_b
 @pytest.mark.costly("it plays a whole lab, tick by tick")
 async def test_a_phase_s_row_of_the_ledger_is_its_result_and_between_phases_the_charts_have_a_gap() -> None:
     """Measured 10.1 TPS, and the row went on collecting to 41.9."""
-    history, ticks = History(), list[Tick]()
-    async with World().started("tui") as session:
-
-        async def watch() -> None:
-            async for tick in session.ticks():
-                ticks.append(tick)
-                history.feed(tick)
-
-        looking = asyncio.create_task(watch())
+    world, history = World(), History()
+    recorder = world.recorder = FakeRecorder()
+    async with world.attached("lab tour") as session, session.observed():
+        await session.drive(session.driving.settings())
         await asyncio.sleep(5)
         result = await session.console.run(LabRun(LABS.named("tour"), quick=True))
         await asyncio.sleep(10)
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
         rows = {row.title: row for row in session.event_log.epochs.rows()}
+    ticks = recorder.ticks
+    for tick in ticks:
+        history.feed(tick)
     assert (result.verdict, result.aborted) == ("holds", None)
     assert [phase.protection.state for phase in result.phases] == [
         "off", *["protected"] * 6, "blocked", "protected",
