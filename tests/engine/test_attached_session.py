@@ -27,7 +27,7 @@ from tests.fakes.sql import FakeSql
 from tests.fakes.world import World, tasks_left
 from tests.known import known
 from tests.turning import turn
-from tests.typed import fields
+from tests.typed import fields, table_of
 from tests.waiting import tick_after, told, until_tick
 
 
@@ -118,10 +118,8 @@ async def test_a_change_is_noted_and_taken_back_from_the_journal_when_the_visit_
     await turn(session, "sync_binlog=100", "innodb_flush_log_at_trx_commit=2")
     await turn(session, "sync_binlog=0")
     assert world.primary.variables["sync_binlog"] == "0"
-    assert [(each.variable, each.before) for each in journal.outstanding] == [
-        ("sync_binlog", "1"),
-        ("innodb_flush_log_at_trx_commit", "1"),
-    ]
+    noted = {each.variable: each.before for each in journal.outstanding}
+    assert noted == {"sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1"}
     assert await session.close() == ""
     assert (world.primary.variables, journal.outstanding, journal.file.exists()) == (before, (), False)
 
@@ -175,18 +173,17 @@ def without(session: Session, *abilities: Ability) -> None:
     session.outside.provider.abilities -= {*abilities}
 
 
-@pytest.mark.parametrize(
-    ("ability", "absent", "present"),
-    [
-        (Ability.WRITE, "sync_binlog", "rtt"),
-        (Ability.SHAPE_LINKS, "rtt", "fsync_delay"),
-        (Ability.DELAY_FSYNC, "fsync_delay", "sync_binlog"),
-    ],
-)
+TURNED_BY = """\
+WRITE       | sync_binlog | rtt
+SHAPE_LINKS | rtt         | fsync_delay
+DELAY_FSYNC | fsync_delay | sync_binlog"""
+
+
+@pytest.mark.parametrize(("ability", "absent", "present"), table_of(TURNED_BY))
 async def test_a_knob_that_nothing_can_turn_is_absent(
-    world: World, session: Session, ability: Ability, absent: str, present: str
+    world: World, session: Session, ability: str, absent: str, present: str
 ) -> None:
-    without(session, ability)
+    without(session, Ability[ability])
     names = {name.key for name in session.state.names()}
     assert names & {absent, present, "clients"} == {present, "clients"}
     with pytest.raises(UsageError, match=f"{absent} cannot be changed on the servers of"):

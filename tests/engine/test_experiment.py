@@ -249,20 +249,19 @@ def test_what_somebody_has_asked_since_stays() -> None:
 # A lesson: what it hides, goes back to, and leaves behind
 
 
-def run_on(session: Session, states: list[LessonState]) -> LessonRun:
-    run = LessonRun(
+def run_on(session: Session) -> LessonRun:
+    return LessonRun(
         LESSON,
         session.console,
         named=lambda *_: pytest.fail("none is named"),
-        watch=lambda: states.append(run.state),
+        watch=lambda: None,
         clock=session.outside.clock,
     )
-    return run
 
 
 async def test_a_class_goes_through_it_and_back(world: World, session: Session) -> None:
-    before, states = world.taken, list[LessonState]()
-    run = run_on(session, states)
+    before, run, states = world.taken, run_on(session), list[LessonState]()
+    run.watch = lambda: states.append(run.state)
     await run.begin()
     await run.next()
     assert (run.step.name, run.is_open, session.load.is_running) == ("near", True, True)
@@ -284,7 +283,7 @@ async def test_a_class_goes_through_it_and_back(world: World, session: Session) 
 
 
 async def test_without_a_class_its_own_answers_are_judged(world: World, session: Session) -> None:
-    result = await headless(run_on(session, []), lambda _: None)
+    result = await headless(run_on(session), lambda _: None)
     assert [each.is_right for each in result.answers] == [True, True], result.answers
     assert result.verdict == "holds"
     assert result.figures["near.tps"] > 2 * result.figures["far.tps"]

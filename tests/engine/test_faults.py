@@ -50,14 +50,13 @@ def all_there_is(world: World) -> dict[str, object]:
     return found
 
 
-FAULTS = (
-    "kill", "stop@db2", "power_cut=torn", "partition=ack@db2", "isolate", "isolate@db3", "disk_stall=200",
-    "disk_full", "applier_stop@db3", "receiver_stop@db3", "flap=3/1@db2", "flap@primary",
-)  # fmt: skip
+FAULTS = """\
+kill stop@db2 power_cut=torn partition=ack@db2 isolate isolate@db3 disk_stall=200 disk_full applier_stop@db3
+receiver_stop@db3 flap=3/1@db2 flap@primary"""
 
 
 @TWO_REPLICAS
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", FAULTS.split())
 async def test_what_a_fault_changes_is_as_before_once_another_app_has_cleared_it(
     world: World, session: Session, fault: str, snapshot: SnapshotAssertion
 ) -> None:
@@ -177,11 +176,8 @@ async def test_commits_that_clients_were_answered_are_counted_exactly_whoever_cl
         clients.add(f"{uuid}:104-105", connected=0)
         await driver.driving.publish_news()
         source.loses = 17
-        if by == "driver":
-            [cleared] = await driver.console.clear()
-        else:
-            async with world.attached("fault") as session:
-                [cleared] = await session.console.clear()
+        async with world.attached("fault") as other:
+            [cleared] = await (driver if by == "driver" else other).console.clear()
         comeback = known(cleared.comeback)
         assert comeback.acknowledged == comeback.lost == f"{uuid}:84-105"
         assert (
@@ -267,10 +263,8 @@ async def test_a_loss_is_told_once_in_every_app_and_so_is_who_differs(by: str) -
         await view.close()
 
 
-PREVIEWED = (
-    "kill", "applier_stop", "applier_stop@db3", "isolate@db3", "partition=ack@db3", "power_cut=torn",
-    "disk_full", "stop",
-)  # fmt: skip
+PREVIEWED = """\
+kill stop applier_stop applier_stop@db3 isolate@db3 partition=ack@db3 power_cut=torn disk_full"""
 
 
 @TWO_REPLICAS
@@ -279,9 +273,11 @@ async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused(
 ) -> None:
     """A full disk is in force already."""
     await inject(session, "disk_full")
-    requests = {text: parse_fault(text, session.fleet.roster) for text in PREVIEWED}
-    previews = {text: session.console.preview_fault(each) for text, each in requests.items()}
-    assert {text: asdict(preview) for text, preview in previews.items()} == snapshot
+    previews = {}
+    for text in PREVIEWED.split():
+        request = parse_fault(text, session.fleet.roster)
+        previews[text] = asdict(session.console.preview_fault(request))
+    assert previews == snapshot
 
 
 async def test_an_isolation_outlives_that_of_another_node() -> None:

@@ -42,18 +42,18 @@ FASTER = Claim("async is faster", "async.tps", "semi-sync.tps", ">", unit="TPS")
 
 
 @pytest.mark.parametrize("share", [0.4, 0.97, None], ids=["idle", "busy", "not measured"])
-async def test_a_lab_measures_judges_and_gives_the_knobs_back(share: float | None, snapshot: object) -> None:
+async def test_a_lab_measures_judges_and_gives_the_knobs_back(
+    world: World, session: Session, share: float | None, snapshot: object
+) -> None:
     """A busy machine may explain that it deviates."""
 
     def judge(phases: Phases) -> list[Relation]:
         return [*LAB.judge(phases), FASTER.judge(Found(phases))]
 
-    world = World()
     world.sidecars["db1"].machine_share = share
-    async with world.attached("lab two") as session:
-        await turn(session, *BEFORE)
-        before = world.taken
-        result = await LabRun(replace(LAB, judge=judge), True).run(session.rig)
+    await turn(session, *BEFORE)
+    before = world.taken
+    result = await LabRun(replace(LAB, judge=judge), True).run(session.rig)
     assert world.taken == before
     assert [each.machine_percent for each in result.phases] == [share and pytest.approx(100 * share)] * 2
     assert ([each.limited for each in result.phases], report_of(result)) == snapshot
@@ -75,18 +75,17 @@ async def test_the_last_tick_that_is_recorded_is_of_the_end(world: World) -> Non
     assert effective["clients"] is None, "no load runs any more"
 
 
-async def test_full_mode_goes_through_the_phases_three_times_in_turn() -> None:
+async def test_full_mode_goes_through_the_phases_three_times_in_turn(world: World, session: Session) -> None:
     """The first phase finds again what it does not set itself."""
-    world, found = World(), dict[tuple[int, int], int]()
+    found: dict[tuple[int, int], int] = {}
     relaxed = replace(LAB.phases[1], name="relaxed", settings=("sync_relay_log=1",))
 
     def watch(step: ExperimentProgress) -> None:
         if step.doing == "measuring":
             found[step.repeat, step.number] = world.requested["sync_relay_log@db2"]
 
-    async with world.attached("lab two") as session:
-        await turn(session, *BEFORE, "sync_relay_log=100")
-        result = await LabRun(replace(LAB, phases=(*LAB.phases, relaxed)), False, watch).run(session.rig)
+    await turn(session, *BEFORE, "sync_relay_log=100")
+    result = await LabRun(replace(LAB, phases=(*LAB.phases, relaxed)), False, watch).run(session.rig)
     assert (result.repeats, result.verdict) == (3, "holds")
     assert [*found] == [(turn, number) for turn in (1, 2, 3) for number in (1, 2, 3)]
     assert [*found.values()] == [100, 100, 1] * 3
@@ -169,17 +168,16 @@ async def test_a_phase_s_row_of_the_ledger_is_its_result_and_between_phases_the_
 @pytest.mark.parametrize(
     "name", [lab.name for lab in LABS.shipped().values() if not any(p.play for p in lab.phases)]
 )
-async def test_every_lab_runs_to_its_end_and_gives_everything_back(name: str) -> None:
+async def test_every_lab_runs_to_its_end_and_gives_everything_back(
+    world: World, session: Session, name: str
+) -> None:
     """Whether its relations hold is for real servers to say: the model has no fsync and no row locks."""
-    world, numbers = World(), set[int]()
-    async with world.attached(f"lab {name}") as session:
-        await turn(session, *BEFORE)
-        before = world.taken
-        watch = LabRun(LABS.named(name), True, lambda step: numbers.add(step.number))
-        result = await watch.run(session.rig)
-        assert world.taken == before
-    assert (result.aborted, result.unrestored) == (None, ())
-    assert [each.phase for each in result.phases] == list(LABS.named(name).phases)
+    lab, numbers = LABS.named(name), set[int]()
+    await turn(session, *BEFORE)
+    before = world.taken
+    result = await LabRun(lab, True, lambda step: numbers.add(step.number)).run(session.rig)
+    assert (result.aborted, result.unrestored, world.taken) == (None, (), before)
+    assert [each.phase for each in result.phases] == list(lab.phases)
     assert numbers >= set(range(1, len(result.phases) + 1))
 
 
