@@ -147,10 +147,6 @@ async def test_nothing_but_reads_and_noted_settings_is_sent(world: World, journa
     (unreached,) = await undo(journal, lambda _: server)
     assert unreached.fate is Fate.UNREACHED
     assert journal.file.exists(), "what is still to do stays in the journal"
-    world.primary.boot()
-    world.primary.variables["sync_binlog"] = "5"
-    (left,) = await undo(journal, lambda _: server)
-    assert (left.fate, left.found, world.primary.variables["sync_binlog"]) == (Fate.LEFT, "5", "5")
 
 
 async def test_semi_sync_commits_nothing_and_restarts_none_of_their_threads(

@@ -214,15 +214,15 @@ class Hosts:
         client.exec_start.side_effect = cat
         return work(client)
 
-    async def commit(self, run: str, host: str, rows: int, *, told_s: float, ahead_s: float) -> Path:
-        """A load process there: it notes this many rows, all told at a moment of our clock but the last."""
+    async def commit(self, run: str, host: str, rows: int, ahead_s: float) -> Path:
+        """A load process there: it notes this many rows, all told in second 7 of our clock but the last."""
         directory, number = _noted(host, ahead_s, run)
         async with opened(self.path(host, directory), number) as (log, _):
             writer = log.writer()
             for seq in range(1, rows + 1):
                 await note(log, writer)
                 if seq < rows:
-                    log.acknowledge(writer[0], seq, told_s + ahead_s)
+                    log.acknowledge(writer[0], seq, 7.0 + ahead_s)
         return log.file
 
 
@@ -230,13 +230,12 @@ async def test_the_account_is_of_all_hosts_as_they_are_now_and_by_our_clock(tmp_
     """A process that never began noted nothing. A copy of before is not the account of now."""
     hosts = Hosts(tmp_path)
     run = await hosts.logs.new_run(unclaimed)
-    file = await hosts.commit(run, "a", 3, told_s=7.0, ahead_s=0.0)
-    await hosts.commit(run, "b", 2, told_s=8.0, ahead_s=5000.0)
+    file = await hosts.commit(run, "a", 3, 0.0)
+    await hosts.commit(run, "b", 2, 5000.0)
     _noted("b", 0.0, run)
     found = await hosts.logs.read(run)
     assert (found.standing, hosts.logs.newest()) == (LedgerStanding(5, 3, 0, 2), run)
-    assert found.clients[1].told_us(2) == 7_000_000
-    assert found.clients[CLIENTS_A_FILE + 1].told_us(1) == 8_000_000
+    assert found.clients[1].told_us(2) == found.clients[CLIENTS_A_FILE + 1].told_us(1) == 7_000_000
     with file.open("ab") as stream:
         stream.write(ACKNOWLEDGED % (1, 3, 9_000_000) + b"i 1")  # and a line that is being written
     assert (await hosts.logs.read(run)).standing == LedgerStanding(5, 4, 0, 1)

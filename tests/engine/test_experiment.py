@@ -14,7 +14,7 @@ from replexplorer.core.experiment.experiment import ExperimentProgress
 from replexplorer.core.experiment.lesson import LessonState
 from replexplorer.core.experiment.snapshot import PendingRestore
 from replexplorer.core.fault import parse_fault
-from replexplorer.core.knobs.names import SOURCE, KnobName, desired_of
+from replexplorer.core.knobs.names import desired_of
 from replexplorer.core.link import kept_all
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Command, Console
@@ -28,7 +28,7 @@ from tests.fakes.clock import until
 from tests.fakes.world import TWO_REPLICAS, World
 from tests.known import known
 from tests.turning import inject, turn
-from tests.typed import table_of
+from tests.typed import fields, table_of, typed
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 LAB = read_lab(EXPERIMENTS / "near-far.toml")
@@ -145,9 +145,6 @@ async def test_replicas_are_attached_again_and_of_them_all_that_live_are_waited_
 # An experiment whose app was killed: the next command gives back what it owes the stack
 
 
-SYNC, RTT = KnobName("sync_binlog", SOURCE), KnobName("rtt", "db2")
-
-
 async def leave_a_mess(session: Session) -> None:
     """What a drill has done to the stack when it is killed."""
     rig = session.rig
@@ -189,7 +186,7 @@ async def test_the_next_command_rolls_it_back_and_says_so(world: World, command:
         assert (await session.status()).interrupted == "drill mess"
     await NEXT[command](session)
     assert (session.state.requested.owed, session.state.requested.faults) == (None, ())
-    assert [session.state.requested_value(name) for name in (SYNC, RTT)] == [100, 5]
+    assert (world.requested["sync_binlog"], world.requested["rtt@db2"]) == (100, 5)
     assert (world.primary.variables["sync_binlog"], world.replica.io != "off") == ("100", True)
     [line] = told(session)
     assert "the drill mess was interrupted" in line
@@ -236,14 +233,18 @@ async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it
     assert {node for node, what in world.changes if what.startswith("CLONE INSTANCE")} == {"db2"}
 
 
+STILL = """\
+sync_binlog=0 rtt@db2=20 | sync_binlog=1 rtt@db2=0
+sync_binlog=5 rtt@db2=40 | rtt@db2=0
+sync_binlog=0 rtt@db2=30 | sync_binlog=1"""
+
+
 def test_what_somebody_has_asked_since_stays() -> None:
     """It was killed before or after the request for 40 ms was written."""
-    before, turned = {"sync_binlog": 1, "rtt@db1:db2": 0.0}, {"sync_binlog": 0, "rtt@db1:db2": 20.0}
+    before, turned = fields("sync_binlog=1 rtt@db1:db2=0.0"), fields("sync_binlog=0 rtt@db1:db2=20.0")
     owed = PendingRestore("drill", "mess", "db1", before, turned, turning={"rtt@db1:db2": 40.0})
-    for sync, rtt_ms, left in (
-        (0, 20.0, {SYNC: 1, RTT: 0.0}), (5, 40.0, {RTT: 0.0}), (0, 30.0, {SYNC: 1}),
-    ):  # fmt: skip
-        assert owed.still({SYNC: sync, RTT: rtt_ms}.__getitem__, new_roster(1)) == left
+    for asked, left in table_of(STILL):
+        assert owed.still(typed(asked).__getitem__, new_roster(1)) == typed(left)
 
 
 # A lesson: what it hides, goes back to, and leaves behind
