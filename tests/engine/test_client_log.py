@@ -21,10 +21,8 @@ from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.loss.client_log import (
     ACKNOWLEDGED,
     CLIENTS_A_FILE,
-    HEAD,
     LedgerStanding,
     RunLog,
-    at_another_clock,
     read_run,
 )
 from replexplorer.core.topology import new_roster
@@ -33,7 +31,6 @@ from replexplorer.generator.client_log import ClientLog, LogHealth
 from tests.fakes.clock import until
 from tests.fakes.sidecar import FakeAgent
 from tests.fakes.world import World
-from tests.typed import table_of
 
 pytestmark = pytest.mark.real_time
 
@@ -245,26 +242,6 @@ async def test_the_account_is_of_all_hosts_as_they_are_now_and_by_our_clock(tmp_
     (Path(run) / "0.far").write_text("[]")
     with pytest.raises(UsageError, match=r"0\.far does not say where"):
         await hosts.logs.read(run)
-
-
-LINES = """\
-t 1500000          | t 500000
-r 1500000          | r 500000
-a 1 2 1500000      | a 1 2 500000
-a 1 2 7            | a 1 2 0
-a 1 2 x            | a 1 2 x
-i 1 2              | i 1 2
-f 1 2 1062         | f 1 2 1062
-s db2 1 2 2        | s db2 1 2 2
-                   |"""
-
-
-def test_times_by_a_clock_that_is_ahead_are_brought_to_ours_and_all_else_stays() -> None:
-    """What was before ours began is at 0; a line that is being written has no time yet."""
-    for line, by_ours in table_of(LINES):
-        assert at_another_clock(f"{line}\n".encode(), 1_000_000) == f"{by_ours}\n".encode()
-    for whole in (b"a 1 2", b"", HEAD.encode() + b"7\n"):
-        assert at_another_clock(whole, 1_000_000) == whole
 
 
 _ONLY_THE_DRIVER = """

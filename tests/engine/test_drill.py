@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -13,7 +12,6 @@ from syrupy.assertion import SnapshotAssertion
 from replexplorer import __version__
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.experiment.drill import Doing, Drill, DrillStep, Precheck, span
-from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.experiment import ExperimentProgress, ExperimentResult
 from replexplorer.core.experiment.matrix import FailureKind, MatrixCell, Mode
 from replexplorer.core.experiment.relations import Claim
@@ -63,17 +61,9 @@ SHORT = replace(
 LOSSY = ("innodb_flush_log_at_trx_commit=0",)
 
 
-async def run(stack: FakeStack, drill: Drill = SHORT, **more: Any) -> DrillResult:
-    return await DrillRun(drill, True, **more).run(stack)
-
-
 def report_of(result: ExperimentResult) -> str:
     """Without this program's version, and without when a drill did what."""
     return markdown(experiment_report(result)).replace(__version__, "X").partition("## Timeline")[0]
-
-
-def told(stack: FakeStack) -> list[str]:
-    return [event.text for event in stack.log.take_events()]
 
 
 class Played(FakeStack):
@@ -256,11 +246,11 @@ async def test_what_a_drill_does_reports_and_returns(name: str, snapshot: object
         stack.world.client_logs.log = RunLog(1, {1: noted}, {})
         for node, server in stack.world.servers.items():
             server.ledger = [(CLIENTS_A_RUN + 1, 1, course.rows if node == "db1" else 6000)]
-        result = await run(stack, course.drill, watch=watch)
+        result = await DrillRun(course.drill, True, watch).run(stack)
     assert {
         "course": [*did, *(each.text for each in result.course)],
         "report": report_of(result),
-        "events": told(stack),
+        "events": [event.text for event in stack.log.take_events()],
         "copies": [node for node, what in stack.world.changes if what.startswith("CLONE INSTANCE")],
         "moments": stack.moments,
         "requested": stack.world.requested,
@@ -283,14 +273,14 @@ async def test_what_this_stack_cannot_have_is_refused_before_anything_is_done() 
 async def test_what_a_server_refuses_is_raised_once_all_is_returned() -> None:
     async with stack_of(kind=Refusing) as stack:
         with pytest.raises(ServerRefused):
-            await run(stack)
+            await DrillRun(SHORT, True).run(stack)
 
 
 async def test_a_presenter_steps_through_it_and_aborts() -> None:
     conductor, progress = Conductor(), list[ExperimentProgress]()
     async with stack_of() as stack:
         conductor.toggle()
-        task = asyncio.create_task(run(stack, KILL, watch=progress.append, conductor=conductor))
+        task = asyncio.create_task(DrillRun(KILL, True, progress.append, conductor).run(stack))
         await until(lambda: conductor.waits)
         assert progress[-1].doing == "waiting for the next one"
         conductor.next()

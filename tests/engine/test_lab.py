@@ -19,7 +19,7 @@ from replexplorer.core.history.series import History
 from replexplorer.core.server.node_view import Membership
 from replexplorer.core.system import GALERA, System
 from replexplorer.core.topology import Belonging
-from replexplorer.engine.experiment.lab import LabRun, SystemsRun
+from replexplorer.engine.experiment.lab import LabRun, OnStack, SystemsRun
 from replexplorer.engine.experiment.lab_tables import bulk_load_of
 from replexplorer.engine.experiment.phase import Act
 from replexplorer.engine.experiment.run import Conductor
@@ -100,7 +100,7 @@ async def test_a_presenter_holds_the_next_phase_and_aborts_it_with_what_was_meas
     await turn(session, *BEFORE)
     before, conductor, steps = world.taken, Conductor(), list[ExperimentProgress]()
     task = asyncio.create_task(LabRun(LAB, True, steps.append, conductor).run(session.rig))
-    assert conductor.toggle()
+    conductor.toggle()
     await until(lambda: steps and steps[-1].doing == "waiting for the next one")
     await asyncio.sleep(20)
     assert (task.done(), steps[-1].number, world.running_loads()) == (False, 1, 1)
@@ -277,27 +277,25 @@ async def test_a_script_s_phase_has_no_ceiling() -> None:
 # A lab that compares systems: a part on a stack of each, and one result of all that was measured
 
 
-class Stacks:
-    """Makes a stack a system, and remembers what was made when."""
+def stacks(made: list[str], failing: str = "") -> OnStack:
+    """What makes a stack a system, and notes which and for what."""
 
-    def __init__(self, failing: str = "") -> None:
-        self.made: list[tuple[str, tuple[str, ...]]] = []
-        self.failing = failing
-
-    async def __call__(self, system: System, part: LabRun) -> LabResult:
-        self.made.append((system.name, tuple(phase.name for phase in part.lab.phases)))
-        if system.name == self.failing:
+    async def make(system: System, part: LabRun) -> LabResult:
+        made.append(f"{system.name} for {', then '.join(phase.name for phase in part.lab.phases)}")
+        if system.name == failing:
             raise StackUnavailable("no image", "build one")
         async with stack_of(system) as stack:
             return replace(await part.run(stack), server=f"server of {system.name}")
 
+    return make
+
 
 async def test_each_system_has_a_stack_for_its_phases_and_all_is_judged_together(snapshot: object) -> None:
     """Repeats take turns within a system, and are judged by their interval."""
-    stacks, steps = Stacks(), list[ExperimentProgress]()
-    result = await SystemsRun(OF_TWO_SYSTEMS, True, steps.append, repeats=3).run(stacks)
+    made, steps = list[str](), list[ExperimentProgress]()
+    result = await SystemsRun(OF_TWO_SYSTEMS, True, steps.append, repeats=3).run(stacks(made))
     measured = [(each.name, each.server, len(each.repeats)) for each in result.phases]
-    assert (stacks.made, measured, report_of(result)) == snapshot
+    assert (made, measured, report_of(result)) == snapshot
     numbers = [step.number for step in steps if step.doing == "measuring"]
     assert list(dict.fromkeys(numbers)) == [1, 2, 3], "phases are counted through"
     assert {step.experiment for step in steps} == {OF_TWO_SYSTEMS}
@@ -308,8 +306,8 @@ async def test_a_system_that_cannot_be_had_ends_it_with_what_was_measured_if_any
     snapshot: object,
 ) -> None:
     with pytest.raises(StackUnavailable, match="no image"):
-        await SystemsRun(OF_TWO_SYSTEMS, True).run(Stacks(failing="async"))
-    result = await SystemsRun(OF_TWO_SYSTEMS, True).run(Stacks(failing="galera"))
+        await SystemsRun(OF_TWO_SYSTEMS, True).run(stacks([], "async"))
+    result = await SystemsRun(OF_TWO_SYSTEMS, True).run(stacks([], "galera"))
     assert report_of(result) == snapshot
 
 
