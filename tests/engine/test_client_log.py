@@ -139,7 +139,7 @@ async def test_a_full_disk_ends_the_log_with_what_it_has_whole(
 
 
 async def unclaimed(run: int) -> int:
-    """A stack on which nobody else numbers runs."""
+    """A stack on which no other app numbers runs."""
     return run
 
 

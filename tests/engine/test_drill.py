@@ -139,7 +139,7 @@ class Refusing(Played):
 
 
 class Disturbed(Played):
-    """Somebody turns a knob while the source is away."""
+    """Another app turns a knob while the source is away."""
 
     async def scene(self, moment: str) -> None:
         if moment == "injected kill":

@@ -112,11 +112,11 @@ async def test_a_status_looks_until_a_flush_has_shown_what_is_at_risk(world: Wor
         assert (await session.status()).exposure.power_cut == Unknown("the source was not reached")
 
 
-@pytest.mark.parametrize("seen_by", ["fault", "tui", "nobody"])
+@pytest.mark.parametrize("seen_by", ["fault", "tui", "none"])
 async def test_a_status_counts_what_went_unprotected_since_the_last_replica_went(
     world: World, seen_by: str, snapshot: object
 ) -> None:
-    """Not since its own first look: where nobody looked at that moment the number is unknown. A replica that
+    """Not since its own first look: where no app looked at that moment the number is unknown. A replica that
     came back meanwhile may have got it all."""
     if seen_by == "tui":
         async with world.started("tui") as session:
