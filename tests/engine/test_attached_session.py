@@ -189,9 +189,7 @@ async def test_a_knob_that_nothing_can_turn_is_absent(
     assert absent not in str(world.document.content["knobs"])
 
 
-async def test_servers_of_others_are_not_stopped_repaired_or_scaled(
-    world: World, session: Session
-) -> None:
+async def test_servers_of_others_are_not_stopped_repaired_or_scaled(world: World, session: Session) -> None:
     with pytest.raises(StackUnavailable, match="no moon"):
         session.fleet.server_process("moon")
     without(session, Ability.STOP_SERVERS, Ability.SCALE)

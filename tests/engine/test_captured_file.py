@@ -74,7 +74,6 @@ ORDERS = shape_of(
     "made",
 )
 FILLED = [FilledShape(each, 10_000, 220) for each in (SBTEST, ORDERS)]
-SCHEMA = Schema({each.shape.name: each for each in FILLED}, domains_of(FILLED))
 SBTEST_DDL = """CREATE TABLE `sbtest1` (
   `id` int NOT NULL AUTO_INCREMENT,
   `k` int NOT NULL DEFAULT '0',
@@ -88,9 +87,13 @@ SBTEST_DDL = """CREATE TABLE `sbtest1` (
 PARTITIONS 4 */"""
 
 
+def schema() -> Schema:
+    return Schema({each.shape.name: each for each in FILLED}, domains_of(FILLED))
+
+
 def written(digests: str, counted: str = "") -> str:
     """The block of one transaction, of digests on the sandbox that were each counted like this."""
-    writer = Writer(SCHEMA, {"shop": "shop_imitation"}, "sandbox")
+    writer = Writer(schema(), {"shop": "shop_imitation"}, "sandbox")
     lines = []
     for text in digests.split(" ; "):
         made = writer.write(DigestKey("sandbox", text), DigestCount(1, **fields(counted)))
@@ -134,7 +137,7 @@ def test_no_text_breaks_the_writer(text: str) -> None:
 
 
 def test_rows_have_values_that_statements_find(snapshot: object) -> None:
-    assert fill_statement(FILLED[1], SCHEMA.domains[ORDERS.name], 7, 8, Random(1)) == snapshot
+    assert fill_statement(FILLED[1], schema().domains[ORDERS.name], 7, 8, Random(1)) == snapshot
 
 
 MOST = """\

@@ -225,7 +225,7 @@ COURSES = {
     "an elected member may lack rows": Course(replace(SHORT, settings=LOSSY), Elects, GROUP),
     "a member is not let in": Course(SHORT, Group, GROUP),
     "a member that lacks rows is not let in": Course(replace(SHORT, settings=LOSSY), Group, GROUP),
-    "nor after what was waited for in vain": Course(
+    "a member is not let in after a wait in vain": Course(
         replace(SHORT, steps=steps("inject kill, until protected 1")), Group, GROUP
     ),
     "no other member could give it a copy": Course(SHORT, Alone, GROUP, returns=False),
