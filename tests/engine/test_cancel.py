@@ -1,13 +1,12 @@
-"""A cancel at every await of a `set`: everything old or everything new, and nothing left dirty.
+"""A cancel in every round of the loop of a `set`: everything old or everything new, and nothing left dirty.
 
-The rounds of the loop are the finest grain: they fall between the awaits of the set's children as
-well. What a server or an agent was told before the cancel it may still do afterwards.
+Rounds are the finest grain: they fall between the awaits of the set's children as well. What a server or an
+agent was told before the cancel it may still do afterwards.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,9 +14,10 @@ import pytest
 from replexplorer.core.event import Severity
 from replexplorer.engine.session import Session
 from replexplorer.engine.tasks import to_the_end
-from tests.fakes.clock import Counted, cancelled_in_round, until, virtual
+from tests.fakes.clock import cancelled_in_round, until, virtual
 from tests.fakes.world import World
 from tests.turning import inject, turn
+from tests.typed import table_of
 
 SETTLED_S = 30.0
 """What the servers were told is done by then."""
@@ -27,33 +27,26 @@ def snapshot(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
     return world.state(), world.requested
 
 
-async def ended(session: Session, texts: tuple[str, ...]) -> bool:
+async def ended(session: Session, *texts: str) -> bool:
     """Whether it came to its end."""
     await turn(session, *texts)
     return True
 
 
-def unregistered(world: World) -> None:
-    world.replica.registered = False
+CASES = """\
+                      | sync_binlog=0 wait_point=after_commit
+                      | replica_parallel_workers=8
+                      | semi_sync=on sync_binlog=0
+semi_sync=on          | semi_sync=off sync_binlog=0
+an unregistered replica | semi_sync=on
+                      | rtt=85
+rtt=85 semi_sync=on   | rtt=0 sync_binlog=0"""
 
 
-CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...], Callable[[World], None]]] = {
-    "settings of the primary": ((), ("sync_binlog=0", "wait_point=after_commit"), lambda _: None),
-    "an applier's setting": ((), ("replica_parallel_workers=8",), lambda _: None),
-    "semi-sync on": ((), ("semi_sync=on", "sync_binlog=0"), lambda _: None),
-    "semi-sync off": (("semi_sync=on",), ("semi_sync=off", "sync_binlog=0"), lambda _: None),
-    "an unregistered replica": ((), ("semi_sync=on",), unregistered),
-    "a link rises": ((), ("rtt=85",), lambda _: None),
-    "a link falls": (("rtt=85", "semi_sync=on"), ("rtt=0", "sync_binlog=0"), lambda _: None),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("grain", ["await", "round"])
-def test_a_cancel_leaves_all_old_or_all_new(case: str, grain: str, stride: int) -> None:
-    """At every await and in every round in full; else in each fifth, of each case other ones."""
-    first = 1 + list(CASES).index(case) % stride
-    start, wanted, disturb = CASES[case]
+@pytest.mark.parametrize(("start", "wanted"), table_of(CASES))
+def test_a_cancel_leaves_all_old_or_all_new(start: str, wanted: str, stride: int) -> None:
+    """In every round in full; else in each fifth, of each case other ones."""
+    first = 1 + len(wanted) % stride
     outcomes: list[str] = []
     new: list[object] = []
 
@@ -62,11 +55,12 @@ def test_a_cancel_leaves_all_old_or_all_new(case: str, grain: str, stride: int) 
         """0: nowhere."""
         world = World()
         async with world.attached() as session:
-            if start:
-                await ended(session, start)
-            disturb(world)
+            if start == "an unregistered replica":
+                world.replica.registered = False
+            elif start:
+                await ended(session, *start.split())
             old = snapshot(world)
-            cancelled = await _cancelled_at(number, grain, ended(session, wanted))
+            cancelled = await cancelled_in_round(ended(session, *wanted.split()), number) is None
             await asyncio.sleep(SETTLED_S)
             found = snapshot(world)
             new[:] = new or [found]
@@ -78,7 +72,7 @@ def test_a_cancel_leaves_all_old_or_all_new(case: str, grain: str, stride: int) 
                 for sql in (member.control, member.poll, member.kick):
                     assert await sql.query("SELECT 1") == [{"1": 1}]
                 await member.agent.lease()
-            await ended(session, wanted)
+            await ended(session, *wanted.split())
             assert snapshot(world) == new[0]
         assert not any(world.left())
 
@@ -89,19 +83,6 @@ def test_a_cancel_leaves_all_old_or_all_new(case: str, grain: str, stride: int) 
         assert len(outcomes) < 2000, "it never comes to its end"
     assert outcomes.count("old") * stride > 5
     assert outcomes == sorted(outcomes, key=["old", "new", "done"].index), "an early cancel came late"
-
-
-async def _cancelled_at(number: int, grain: str, work: Any) -> bool:
-    """Cancel the work there; whether it ended by that."""
-    if grain == "round":
-        return await cancelled_in_round(work, number) is None
-    task = asyncio.create_task(_counted(work, number))
-    await asyncio.wait({task})
-    return task.cancelled()
-
-
-async def _counted(work: Any, number: int) -> Any:
-    return await Counted(work, cancel_at=number)
 
 
 def test_cancels_during_the_rollback_do_not_cut_it_short(stride: int) -> None:
@@ -115,7 +96,7 @@ def test_cancels_during_the_rollback_do_not_cut_it_short(stride: int) -> None:
             old = world.state()
             world.primary.refusals["SET GLOBAL innodb_flush_log_at_trx_commit = 2"] = 1227
             wanted = "sync_binlog=0", "rtt=85", "wait_point=after_commit", "innodb_flush_log_at_trx_commit=2"
-            task = asyncio.create_task(ended(session, wanted))
+            task = asyncio.create_task(turn(session, *wanted))
             await until(lambda: any("innodb_flush" in line for line in world.told()), every_s=0.0001)
             await asyncio.sleep(seconds)
             late.append(task.done())
@@ -131,75 +112,53 @@ def test_cancels_during_the_rollback_do_not_cut_it_short(stride: int) -> None:
     assert stride * len(late) > 10
 
 
-async def test_a_rollback_does_not_wait_for_a_far_link_to_be_measured(world: World, session: Session) -> None:
-    await ended(session, ("rtt=4000",))
-    task = asyncio.create_task(ended(session, ("rtt=5000",)))
+async def test_a_cancelled_change_is_a_mark_that_says_taken_back_and_waits_for_no_far_link(
+    world: World, session: Session
+) -> None:
+    await turn(session, "rtt=4000")
+    session.event_log.take_events()
+    task = asyncio.create_task(turn(session, "rtt=5000"))
     await asyncio.sleep(1)
     began_s = asyncio.get_running_loop().time()
     task.cancel()
     await asyncio.wait({task})
     assert asyncio.get_running_loop().time() - began_s < 0.1
     assert world.rtt_ms() == pytest.approx(4000.0)
-
-
-async def test_the_cancelled_change_is_a_mark_that_says_taken_back(session: Session) -> None:
-    task = asyncio.create_task(ended(session, ("rtt=85",)))
-    await asyncio.sleep(0.1)
-    task.cancel()
-    await asyncio.wait({task})
     (event,) = session.event_log.take_events()
-    assert "rtt@db2 85.0 was cancelled and rolled back" in event.text
-    assert (event.severity, event.mark) == (Severity.BAD, 1)
-    assert [row.title for row in session.event_log.epochs.rows()] == ["baseline", "rolled back"]
+    assert "rtt@db2 5000.0 was cancelled and rolled back" in event.text
+    assert (event.severity, event.mark) == (Severity.BAD, 2)
+    assert [row.title for row in session.event_log.epochs.rows()][2:] == ["rolled back"]
 
 
 async def test_a_cancel_that_comes_too_late_is_delivered_and_the_change_can_be_undone(
     world: World, session: Session
 ) -> None:
-    task = asyncio.create_task(ended(session, ("sync_binlog=0",)))
+    task = asyncio.create_task(turn(session, "sync_binlog=0"))
     await until(lambda: "write document" in world.told(), every_s=0.00005)
     task.cancel()
     await asyncio.wait({task})
-    assert task.cancelled()
-    assert world.requested == {"sync_binlog": 0}
+    assert (task.cancelled(), world.requested) == (True, {"sync_binlog": 0})
     assert world.primary.variables["sync_binlog"] == "0"
     await session.console.undo()
     assert world.primary.variables["sync_binlog"] == "1"
 
 
-async def test_to_the_end_answers_raises_and_hands_the_cancel_on() -> None:
-    async def work(fails: bool) -> str:
+async def test_work_that_goes_to_its_end_hands_a_timeout_on() -> None:
+    done: list[str] = []
+
+    async def work() -> None:
         await asyncio.sleep(1)
-        if fails:
-            raise ValueError("it failed")
-        return "done"
+        done.append("its end")
 
-    assert await to_the_end(work(False)) == "done"
-    with pytest.raises(ValueError, match="it failed"):
-        await to_the_end(work(True))
-    seen: list[str] = []
-
-    async def caller() -> None:
-        seen.append(await to_the_end(work(False)))
-        await asyncio.sleep(100)
-        seen.append("the cancel was lost")
-
-    task = asyncio.create_task(caller())
-    await asyncio.sleep(0.5)
-    task.cancel()
-    await asyncio.wait({task})
-    assert task.cancelled()
-    assert seen == ["done"]
-
-
-async def test_a_timeout_around_work_that_goes_to_its_end_still_is_a_timeout() -> None:
     async def in_time() -> None:
         async with asyncio.timeout(0.5):
-            await to_the_end(asyncio.sleep(1))
+            await to_the_end(work())
             await asyncio.sleep(5)
+            done.append("the timeout was lost")
 
     with pytest.raises(TimeoutError):
         await in_time()
+    assert done == ["its end"]
 
 
 def test_a_fault_of_which_a_cancel_leaves_nothing_known_is_not_recorded() -> None:

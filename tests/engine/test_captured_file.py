@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -14,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.dialect.schema import DigestCount, DigestKey, SeenStatement
-from replexplorer.core.errors import MissingPiece, ReplexplorerError, ServerRefused, UsageError
-from replexplorer.core.load.captured import NO_TEXT
+from replexplorer.core.errors import ReplexplorerError, ServerRefused
 from replexplorer.core.load.script import read_script
 from replexplorer.core.tables import (
     Column,
@@ -27,55 +27,53 @@ from replexplorer.core.tables import (
     domains_of,
     fill_statement,
 )
-from replexplorer.engine.workload_capture import digest as digests
-from replexplorer.engine.workload_capture.digest import NotImitated, Schema, Writer, tables_of
+from replexplorer.engine.workload_capture.digest import NotImitated, Schema, Writer
 from replexplorer.engine.workload_capture.watch import Captured, Histories, PreparedTally, capture
 from replexplorer.engine.workload_capture.workload_file import (
-    NO_DIGEST,
     TransactionShape,
     seen_whole,
-    table_body,
     weigh,
     write_workload,
 )
 from tests.fakes.servers import rows
+from tests.typed import fields, table_of
 
-SBTEST = TableName("sandbox", "sbtest1")
-SBTEST_SHAPE = TableShape(
-    SBTEST,
-    10_000,
-    10_000 * 220,
-    (
-        Column("id", "int", is_auto_increment=True),
-        Column("k", "int"),
-        Column("c", "char(120)"),
-        Column("pad", "char(60)"),
-    ),
-    (
-        Index("PRIMARY", ("id",), unique=True),
-        Index("k_1", ("k",)),
-    ),
+
+def shape_of(name: TableName, columns: str, primary: str, *indexes: str, size: int = 10_000) -> TableShape:
+    """A table of so many rows: its columns, those of its primary key, and other columns with an index."""
+    made = (Column(column, kind, **fields(more)) for column, kind, more in table_of(columns))
+    keys = [Index("PRIMARY", tuple(primary.split()), unique=True)] if primary else []
+    return TableShape(
+        name, size, size * 220, tuple(made), (*keys, *(Index(each, (each,)) for each in indexes))
+    )
+
+
+SBTEST = shape_of(
+    TableName("sandbox", "sbtest1"),
+    """\
+    id  | int       | is_auto_increment=True
+    k   | int       |
+    c   | char(120) |
+    pad | char(60)  |""",
+    "id",
+    "k",
 )
-ORDERS = TableName("shop", "orders")
-ORDERS_SHAPE = TableShape(
-    ORDERS,
-    2_000_000,
-    2_000_000 * 300,
-    (
-        Column("order_no", "bigint unsigned"),
-        Column("line", "int"),
-        Column("email", "varchar(80)"),
-        Column("made", "datetime"),
-        Column("state", "enum('new','paid','sent')"),
-        Column("price", "decimal(8,2)"),
-        Column("note", "text", nullable=True),
-    ),
-    (
-        Index("PRIMARY", ("order_no", "line"), unique=True),
-        Index("by_email", ("email",)),
-        Index("by_made", ("made",)),
-    ),
+ORDERS = shape_of(
+    TableName("shop", "orders"),
+    """\
+    order_no | bigint unsigned           |
+    line     | int                       |
+    email    | varchar(80)               |
+    made     | datetime                  |
+    state    | enum('new','paid','sent') |
+    price    | decimal(8,2)              |
+    note     | text                      | nullable=True
+    name     | varchar(20)               |""",
+    "order_no line",
+    "email",
+    "made",
 )
+FILLED = [FilledShape(each, 10_000, 220) for each in (SBTEST, ORDERS)]
 SBTEST_DDL = """CREATE TABLE `sbtest1` (
   `id` int NOT NULL AUTO_INCREMENT,
   `k` int NOT NULL DEFAULT '0',
@@ -89,340 +87,205 @@ SBTEST_DDL = """CREATE TABLE `sbtest1` (
 PARTITIONS 4 */"""
 
 
-def schema_of(*tables: TableShape, rows: int = 10_000) -> Schema:
-    filled = [FilledShape(each, rows, 220) for each in tables]
-    return Schema({each.shape.name: each for each in filled}, domains_of(filled))
+def schema() -> Schema:
+    return Schema({each.shape.name: each for each in FILLED}, domains_of(FILLED))
 
 
-SCHEMA = schema_of(SBTEST_SHAPE, ORDERS_SHAPE)
+def written(digests: str, counted: str = "") -> str:
+    """The block of one transaction, of digests on the sandbox that were each counted like this."""
+    writer = Writer(schema(), {"shop": "shop_imitation"}, "sandbox")
+    lines = []
+    for text in digests.split(" ; "):
+        made = writer.write(DigestKey("sandbox", text), DigestCount(1, **fields(counted)))
+        lines += [*made.sets, f"{made.text};"]
+    return "\n".join(lines)
 
 
-def written(text: str, database: str = "sandbox", means: DigestCount | None = None) -> tuple[str, list[str]]:
-    writer = Writer(SCHEMA, {"sandbox": "sandbox_imitation", "shop": "shop_imitation"}, "sandbox")
-    made = writer.write(DigestKey(database, text), means or DigestCount(1))
-    return made.text, made.sets
+DIGESTS = r"""
+SELECT `c` FROM `sbtest1` WHERE `id` = ? |
+SELECT SUM ( `k` ) FROM `sbtest1` WHERE `id` BETWEEN ? AND ? | examined=100 sent=1
+SELECT `c` FROM `sandbox` . `sbtest1` AS `s` WHERE `s` . `id` IN (...) | examined=3 sent=3
+UPDATE `sbtest1` SET `k` = `k` + ? WHERE `id` = ? |
+UPDATE `sbtest1` SET `c` = ? WHERE `id` = ? |
+INSERT INTO `sbtest1` ( `id` , `k` , `c` , `pad` ) VALUES (...) |
+INSERT INTO `sbtest1` ( `k` , `pad` ) VALUES (...) /* , ... */ | affected=2
+INSERT INTO `shop` . `orders` ( `order_no` , `line` , `made` , `state` ) VALUES ( ?, ... , NOW ( ) , ? ) |
+SELECT * FROM `shop` . `orders` WHERE `order_no` = ? AND `line` = ? FOR UPDATE |
+SELECT * FROM `shop` . `orders` WHERE `email` = ? AND `made` BETWEEN ? AND ? LIMIT ? | examined=28 sent=5
+SELECT `id` FROM `sbtest1` WHERE `k` >= ? AND `k` < ? | examined=10 sent=10
+SELECT `id` FROM `sbtest1` WHERE `id` > ? | examined=10 sent=10
+DELETE FROM `sbtest1` WHERE `id` = ? ; INSERT INTO `sbtest1` ( `id` , `k` ) VALUES (...) |
+INSERT INTO `shop` . `orders` ( NAME , `line` ) VALUES (...) |
+SELECT `line` FROM `shop` . `orders` WHERE NAME = ? |
+"""
 
 
-@pytest.mark.parametrize(
-    ("text", "means", "statement", "sets"),
-    [
-        (
-            "SELECT `c` FROM `sbtest1` WHERE `id` = ?",
-            DigestCount(1),
-            "SELECT `c` FROM `sbtest1` WHERE `id` = :rand(1,10000)",
-            [],
-        ),
-        (
-            "SELECT SUM ( `k` ) FROM `sbtest1` WHERE `id` BETWEEN ? AND ?",
-            DigestCount(1, examined=100, sent=1),
-            "SELECT SUM(`k`) FROM `sbtest1` WHERE `id` BETWEEN :v1 AND :v2",
-            ["\\set v1 rand(1,9901)", "\\set v2 :v1 + 99"],
-        ),
-        (
-            "SELECT `c` FROM `sandbox` . `sbtest1` AS `s` WHERE `s` . `id` IN (...)",
-            DigestCount(1, examined=3, sent=3),
-            "SELECT `c` FROM `sbtest1` AS `s`"
-            " WHERE `s`.`id` IN(:rand(1,10000), :rand(1,10000), :rand(1,10000))",
-            [],
-        ),
-        (
-            "UPDATE `sbtest1` SET `k` = `k` + ? WHERE `id` = ?",
-            DigestCount(1),
-            "UPDATE `sbtest1` SET `k` = `k` + 1 WHERE `id` = :rand(1,10000)",
-            [],
-        ),
-        (
-            "UPDATE `sbtest1` SET `c` = ? WHERE `id` = ?",
-            DigestCount(1),
-            "UPDATE `sbtest1` SET `c` = :text(120) WHERE `id` = :rand(1,10000)",
-            [],
-        ),
-        (
-            "INSERT INTO `sbtest1` ( `id` , `k` , `c` , `pad` ) VALUES (...)",
-            DigestCount(1),
-            "INSERT INTO `sbtest1`(`id`, `k`, `c`, `pad`)"
-            " VALUES(NULL, :rand(1,10000), :text(120), :text(60))",
-            [],
-        ),
-        (
-            "INSERT INTO `sbtest1` ( `k` , `pad` ) VALUES (...) /* , ... */",
-            DigestCount(1, affected=2),
-            "INSERT INTO `sbtest1`(`k`, `pad`)"
-            " VALUES(:rand(1,10000), :text(60)), (:rand(1,10000), :text(60))",
-            [],
-        ),
-        (
-            "INSERT INTO `shop` . `orders` ( `order_no` , `line` , `made` , `state` )"
-            " VALUES ( ?, ... , NOW ( ) , ? )",
-            DigestCount(1),
-            "INSERT INTO `shop_imitation`.`orders`(`order_no`, `line`, `made`, `state`)"
-            " VALUES(:next(10001), :next(10001), NOW(), :rand(1,3))",
-            [],
-        ),
-        (
-            "SELECT * FROM `shop` . `orders` WHERE `order_no` = ? AND `line` = ? FOR UPDATE",
-            DigestCount(1),
-            "SELECT * FROM `shop_imitation`.`orders` WHERE `order_no` = :v1 AND `line` = :v1 FOR UPDATE",
-            ["\\set v1 rand(1,10000)"],
-        ),
-        (
-            "SELECT COUNT ( * ) FROM `shop` . `orders` WHERE `email` = ? AND `made` BETWEEN ? AND ? LIMIT ?",
-            DigestCount(1, examined=28, sent=5),
-            "SELECT COUNT(*) FROM `shop_imitation`.`orders` WHERE `email` = LPAD(:rand(1,10000), 12, '0')"
-            " AND `made` BETWEEN TIMESTAMP '2025-01-01 00:00:00' + INTERVAL :v1 SECOND"
-            " AND TIMESTAMP '2025-01-01 00:00:00' + INTERVAL :v2 SECOND LIMIT 5",
-            ["\\set v1 rand(0,31447699)", "\\set v2 :v1 + 88300"],
-        ),
-        (
-            "SELECT `id` FROM `sbtest1` WHERE `k` >= ? AND `k` < ?",
-            DigestCount(1, examined=10, sent=10),
-            "SELECT `id` FROM `sbtest1` WHERE `k` >= :v1 AND `k` < :v2",
-            ["\\set v1 rand(1,9991)", "\\set v2 :v1 + 9"],
-        ),
-        (
-            "SELECT `id` FROM `sbtest1` WHERE `id` > ?",
-            DigestCount(1, examined=10, sent=10),
-            "SELECT `id` FROM `sbtest1` WHERE `id` > 9991",
-            [],
-        ),
-    ],
-)
-def test_a_digest_is_a_statement_again(
-    text: str, means: DigestCount, statement: str, sets: list[str]
-) -> None:
-    assert written(text, means=means) == (statement, sets)
-    lines = [*sets, f"{statement};"]
-    assert len(read_script("\n".join(lines), "t.sql").workload.statements) == 1
-
-
-def test_a_row_that_was_deleted_is_the_one_that_is_inserted() -> None:
-    writer = Writer(SCHEMA, {}, "sandbox")
-    gone = writer.write(DigestKey("sandbox", "DELETE FROM `sbtest1` WHERE `id` = ?"), DigestCount(1))
-    back = writer.write(
-        DigestKey("sandbox", "INSERT INTO `sbtest1` ( `id` , `k` ) VALUES (...)"), DigestCount(1)
-    )
-    assert gone.text == "DELETE FROM `sbtest1` WHERE `id` = :v1"
-    assert gone.sets == ["\\set v1 rand(1,10000)"]
-    assert back.text == "INSERT INTO `sbtest1`(`id`, `k`) VALUES(:v1, :rand(1,10000))"
+def test_a_digest_is_a_statement_again(snapshot: object) -> None:
+    """A row that was deleted is the one that is inserted; a column may be called as a keyword."""
+    blocks = {digests: written(digests, counted) for digests, counted in table_of(DIGESTS.strip())}
+    assert blocks == snapshot
+    assert all(read_script(block, "t.sql").workload.statements for block in blocks.values())
 
 
 @given(st.text(alphabet="`abSELECTFROMWHERE.,?()=*/ \n'\"", max_size=80))
 def test_no_text_breaks_the_writer(text: str) -> None:
-    try:
-        made, _ = written(f"SELECT {text} FROM `sbtest1`")
-    except NotImitated:
-        return
-    assert isinstance(made, str)
+    with suppress(NotImitated):
+        written(f"SELECT {text} FROM `sbtest1`")
 
 
 # -- rows
 
 
-def test_rows_have_values_that_statements_find() -> None:
-    table = FilledShape(ORDERS_SHAPE, 500, 220)
-    statement = fill_statement(table, domains_of([table])[ORDERS], 7, 8, Random(1))
-    assert statement.startswith(
-        "INSERT IGNORE INTO `shop`.`orders` (`order_no`, `line`, `email`, `made`, `state`, `price`, `note`)"
-        " VALUES (7,7,LPAD("
-    )
-    assert "),(8,8,LPAD(" in statement
+def test_rows_have_values_that_statements_find(snapshot: object) -> None:
+    assert fill_statement(FILLED[1], schema().domains[ORDERS.name], 7, 8, Random(1)) == snapshot
 
 
-@given(
-    st.sampled_from(
-        ["tinyint", "smallint unsigned", "int", "bigint", "decimal(5,2)", "enum('a','b')", "year"]
-    ),
-    st.integers(1, 10**9),
-    st.booleans(),
-)
-def test_numbers_stay_within_their_type(kind: str, rows: int, is_key: bool) -> None:
-    indexes = (Index("PRIMARY", ("a",), unique=True),) if is_key else ()
-    shape = TableShape(TableName("d", "t"), rows, None, (Column("a", kind),), indexes)
-    domain = domains_of([FilledShape(shape, rows)])[shape.name]["a"]
-    most = {"tinyint": 127, "smallint unsigned": 65_535, "int": 2**31 - 1, "bigint": 2**63 - 1, "year": 2155,
-            "decimal(5,2)": 999, "enum('a','b')": 2}[kind]  # fmt: skip
-    assert 0 <= domain.low <= domain.high <= most
-    if "int" in kind:
-        assert domain.high == min(rows, most), "there is room for every row"
-    assert domain.low <= int(domain.of_row(rows, Random(2))) <= domain.high
+MOST = """\
+tinyint           | 127
+smallint unsigned | 65535
+int               | 2147483647
+bigint            | 4611686018427387903
+decimal(5,2)      | 999
+enum('a','b')     | 2
+year              | 2030"""
+
+
+@pytest.mark.parametrize("primary", ["", "a"])
+def test_numbers_stay_within_their_type_and_there_is_room_for_every_row(primary: str) -> None:
+    for kind, most in table_of(MOST):
+        for size in (1, 100, 1000, 10**9, 10**19):
+            table = FilledShape(shape_of(ORDERS.name, f"a | {kind} |", primary), size)
+            domain = domains_of([table])[ORDERS.name]["a"]
+            assert domain.high == (int(most) if kind in ("enum('a','b')", "year") else min(size, int(most)))
+            assert 0 <= domain.low <= int(domain.of_row(size, Random(2))) <= domain.high
 
 
 def test_a_reference_is_to_a_row_of_its_parent() -> None:
-    people = TableShape(TableName("d", "people"), 50, None, (Column("id", "int"),),
-                        (Index("PRIMARY", ("id",), unique=True),))  # fmt: skip
-    pets = TableShape(TableName("d", "pets"), 900, None, (Column("owner", "int"),),
-                      foreign_keys={"owner": people.name})  # fmt: skip
-    found = domains_of([FilledShape(people, 50), FilledShape(pets, 900)])
+    pets = replace(shape_of(ORDERS.name, "owner | int |", ""), foreign_keys={"owner": SBTEST.name})
+    found = domains_of([FilledShape(SBTEST, 50), FilledShape(pets, 900)])
     assert found[pets.name]["owner"] == Domain(1, 50)
-
-
-def test_a_table_is_made_without_what_made_up_rows_would_break() -> None:
-    body = table_body(SBTEST_DDL)
-    assert body.splitlines() == [
-        "(",
-        "  `id` int NOT NULL AUTO_INCREMENT,",
-        "  `k` int NOT NULL DEFAULT '0',",
-        "  `c` char(120) NOT NULL DEFAULT '',",
-        "  `pad` char(60) NOT NULL DEFAULT '',",
-        "  PRIMARY KEY (`id`),",
-        "  KEY `k_1` (`k`)",
-        ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
-    ]
 
 
 # -- counters
 
 
-def test_a_server_that_counts_from_zero_again_counts_what_came_since() -> None:
-    assert DigestCount(13, 6.5, 130).since(DigestCount(10, 5.0, 100)) == DigestCount(3, 1.5, 30)
-    assert DigestCount(7).since(DigestCount(50)) == DigestCount(7)
-
-
 def test_prepared_statements_count_also_those_that_went_away() -> None:
     key = DigestKey("d", "SELECT ?")
     tally = PreparedTally()
-    for look in ({"1": 5}, {"1": 8, "2": 4}, {"2": 10}, {"2": 1}):
-        tally.add({name: (key, DigestCount(times)) for name, times in look.items()})
+    for look in ("a=5", "a=8 b=4", "b=10", "b=1"):
+        counted = fields(look).items()
+        tally.add({name: (key, DigestCount(times, times / 2, times)) for name, times in counted})
     # 3 of the first, 4 of the second and 6 more; then it was prepared again, and 1 is new.
-    assert tally.counts == {key: DigestCount(14, prepared=14)}
+    assert tally.counts == {key: DigestCount(14, 7.0, 14, prepared=14)}
 
 
 # -- transactions
 
-A, B, C, D = (DigestKey("d", f"SELECT `{name}` FROM `t`") for name in "abcd")
-NAMES = {each.text: each for each in (A, B, C, D)}
+KEYS = {name: DigestKey("d", f"SELECT `{name}` FROM `t`") for name in "ABCD"}
+NAMES = {each.text: each for each in KEYS.values()}
 
 
-def history(
-    session: int, statements: str, first: int = 1, transaction: int | None = None
-) -> list[SeenStatement]:
-    """`begin`, `commit`, and the letters of the digests; a capital one is within a transaction."""
+def history(statements: str, first: int = 1) -> list[SeenStatement]:
+    """A session's `begin`, `commit`, and the letters of digests, each with the number of its transaction."""
     found = []
     for number, word in enumerate(statements.split(), first):
-        if word in ("begin", "commit", "rollback"):
-            found.append(SeenStatement(session, number, word))
+        if (key := KEYS.get(word[0])) is None:
+            found.append(SeenStatement(7, number, word))
         else:
-            name = next(text for text in NAMES if f"`{word.lower()}`" in text)
-            found.append(SeenStatement(session, number, "", name, transaction if word.isupper() else None))
+            found.append(SeenStatement(7, number, "", key.text, int(word[1:]) if word[1:] else None))
     return found
 
 
-WORDS = "A commit begin A B B commit c begin D rollback begin A"
-
-
-@pytest.mark.parametrize(
-    ("runs", "whole"),
-    [
-        (
-            [history(1, WORDS, transaction=0)],
-            {
-                TransactionShape((A, B, B), True): 1,
-                TransactionShape((C,)): 1,
-                TransactionShape((D,), True, is_rolled_back=True): 1,
-            },
-        ),
-        (
-            [history(1, "begin A", transaction=1) + history(1, "d B commit", first=20, transaction=18)],
-            {TransactionShape((D,)): 1},
-        ),
-        (
-            [
-                history(1, "begin A B commit", transaction=2),
-                history(2, "d commit B commit d", first=50, transaction=49),
-            ],
-            {TransactionShape((A, B), True): 1, TransactionShape((D,)): 2},
-        ),
-    ],
-    ids=["from begin to commit", "a history lacks an end", "a begin was not seen"],
-)
-def test_only_whole_transactions_are_seen(
-    runs: list[list[SeenStatement]], whole: dict[TransactionShape, int]
-) -> None:
-    assert seen_whole(runs, NAMES) == whole
-
-
-def test_a_history_that_was_overwritten_while_it_was_read_is_left_out() -> None:
-    ring = history(1, "B commit begin A B commit")
-    histories = Histories()
-    histories.add([*history(1, "d", first=7), *ring[1:]])
-    assert [len(run) for run in histories.runs] == [5], (
-        "a ring that went on by one is whole but for its newest"
+def kind(text: str) -> TransactionShape:
+    """`begin A B rollback`, or a statement alone."""
+    words = text.split()
+    return TransactionShape(
+        tuple(KEYS[word] for word in words if word in KEYS), "begin" in words, "rollback" in words
     )
-    histories = Histories()
-    # The third of six places was read after the session had gone round the others once more.
-    histories.add([*ring[:2], *history(1, "B", first=9), *ring[3:]])
-    assert histories.runs == []
 
 
-def test_statements_at_the_edge_of_the_time_are_no_kind_of_transaction() -> None:
-    seen = Counter({TransactionShape((A, B), True): 40, TransactionShape((D,)): 60})
-    counts = {A: 94, B: 100, D: 200}
-    found = weigh(counts, seen, reading_share=0.06)
-    assert {each.shape.statements for each in found} == {(A, B), (D,)}
-    assert not any(each.is_guess for each in found)
-    found = weigh(counts, seen)
-    assert {each.shape.statements for each in found if each.is_guess} == {(B,)}, "no time for an edge"
+def kinds(text: str) -> dict[TransactionShape, int]:
+    """`begin A B commit 40, C 2`: kinds with how often each comes."""
+    each = (part.rpartition(" ") for part in text.split(",") if part)
+    return {kind(words): int(times) for words, _, times in each}
 
 
-def test_a_column_that_is_called_as_a_keyword_is_found() -> None:
-    shape = replace(ORDERS_SHAPE, columns=(Column("name", "varchar(20)"), Column("line", "int")), indexes=())
-    writer = Writer(schema_of(shape), {}, "shop")
-    made = writer.write(
-        DigestKey("shop", "INSERT INTO `orders` ( NAME , `line` ) VALUES (...)"), DigestCount(1)
-    )
-    assert made.text == "INSERT INTO `orders`(NAME, `line`) VALUES(:text(20), :rand(1,10000))"
-    found = writer.write(DigestKey("shop", "SELECT `line` FROM `orders` WHERE NAME = ?"), DigestCount(1))
-    assert found.text == "SELECT `line` FROM `orders` WHERE NAME = :text(20)"
+WHOLE = """\
+A0 commit begin A0 B0 B0 commit C begin D0 rollback begin A0 | begin A B B commit 1, C 1, begin D rollback 1
+begin A1 D B18 commit                                        | D 1
+begin A2 B2 commit; D commit B49 commit D                    | begin A B commit 1, D 2"""
 
 
-def test_looks_that_overlap_are_one_stretch() -> None:
-    histories = Histories()
-    whole = history(1, "begin A B C D commit")
-    histories.add(whole[:3])
-    histories.add(whole[2:5])
-    histories.add(whole[4:])
-    assert histories.runs == [whole[:-1]]
-    histories.add(history(1, "begin A", first=90))
-    assert [len(run) for run in histories.runs] == [5, 1]
+def test_only_whole_transactions_are_seen() -> None:
+    """Where the second history lacks an end, and the last a begin."""
+    for runs, whole in table_of(WHOLE):
+        assert seen_whole([history(run) for run in runs.split(";")], NAMES) == kinds(whole)
 
 
-@pytest.mark.parametrize(
-    ("counts", "seen", "is_guess"),
-    [
-        ({A: 1000, B: 100}, {}, True),
-        ({A: 30, B: 10}, {TransactionShape((A,)): 3, TransactionShape((B,)): 1}, False),
-    ],
-    ids=["without histories", "without a commit"],
-)
-def test_where_no_transaction_was_seen_each_statement_is_one(
-    counts: dict[DigestKey, int], seen: dict[TransactionShape, int], is_guess: bool
+LOOKS = """\
+1 begin A B; 3 B C D; 5 D commit             | 1 2 3 4 5
+1 begin A B; 3 B C D; 5 D commit; 90 begin A | 1 2 3 4 5, 90
+7 D, 2 commit begin A B commit               | 2 3 4 5 6
+1 B commit, 9 B, 4 A B commit                |"""
+
+
+def test_looks_that_overlap_are_one_stretch_but_for_their_newest() -> None:
+    """A ring that went on by one is read from its middle; one that the session had gone round meanwhile is
+    left out."""
+    for looks, stretches in table_of(LOOKS):
+        histories = Histories()
+        for look in looks.split(";"):
+            pieces = (piece.strip().partition(" ") for piece in look.split(","))
+            histories.add([each for first, _, words in pieces for each in history(words, int(first))])
+        found = (" ".join(str(each.number) for each in run) for run in histories.runs)
+        assert ", ".join(found) == stretches
+
+
+WEIGHED = """\
+A 94, B 100, D 200 | begin A B commit 40, D 60 | 0.06
+A 94, B 100, D 200 | begin A B commit 40, D 60 | 0
+A 1000, B 100      |                           | 0
+A 30, B 10         | A 3, B 1                  | 0
+A 1000, B 700, C 600, D 20 | begin A B commit 70, begin A C C commit 30, D 2 | 0
+A 1001, B 1, C 2000, D 9   | begin A B commit 1, begin A C C commit 1000, D 9 | 0"""
+
+
+def test_a_mix_that_was_seen_fairly_keeps_its_weights_and_what_is_left_over_is_a_guess(
+    snapshot: object,
 ) -> None:
-    found = [(each.shape, round(each.times), each.is_guess) for each in weigh(counts, seen)]
-    assert found == [(TransactionShape((key,)), times, is_guess) for key, times in counts.items()]
+    """But for statements at the edge of the time, which are no kind of transaction."""
+    found = []
+    for counted, seen, share in table_of(WEIGHED):
+        found.append(f"{counted}: {seen} {share}")
+        counts = {shape.statements[0]: times for shape, times in kinds(counted).items()}
+        for each in weigh(counts, kinds(seen), float(share)):
+            statements = "".join(key.text[8] for key in each.shape.statements)
+            found.append(f"{each.times:.0f} {statements}{' guessed' * each.is_guess}")
+    assert found == snapshot
 
 
 @given(
-    st.lists(
-        st.tuples(st.lists(st.sampled_from([A, B, C, D]), min_size=1, max_size=4), st.integers(1, 500)),
+    st.dictionaries(
+        st.lists(st.sampled_from("ABCD"), min_size=1, max_size=4).map(" ".join),
+        st.integers(1, 500),
         min_size=1,
         max_size=4,
-        unique_by=lambda each: tuple(each[0]),
     ),
     st.integers(1, 50),
     st.sampled_from([0.0, 0.1]),
 )
 def test_weights_make_statements_as_frequent_as_they_were(
-    mix: Sequence[tuple[list[DigestKey], int]], every: int, reading_share: float
+    mix: dict[str, int], every: int, reading_share: float
 ) -> None:
     """Whatever was seen of a mix, each statement comes as often as it was counted, but for what the server
     did while it was asked for its counts."""
-    counts: Counter[DigestKey] = Counter()
-    seen: Counter[TransactionShape] = Counter()
-    for statements, times in mix:
-        for key in statements:
+    counts, seen = Counter[DigestKey](), Counter[TransactionShape]()
+    for statements, times in mix.items():
+        shape = kind(f"begin {statements}")
+        for key in shape.statements:
             counts[key] += times
         if times >= every:
-            seen[TransactionShape(tuple(statements), True)] += times // every
+            seen[shape] += times // every
     made: defaultdict[DigestKey, float] = defaultdict(float)
     for each in weigh(counts, seen, reading_share):
         for key in each.shape.statements:
@@ -431,107 +294,75 @@ def test_weights_make_statements_as_frequent_as_they_were(
         assert made[key] >= (0.98 - reading_share) * times - 1
 
 
-@given(st.lists(st.integers(1, 2000), min_size=2, max_size=3))
-def test_a_mix_that_was_seen_fairly_keeps_its_weights(times: list[int]) -> None:
-    shapes = TransactionShape((A, B), True), TransactionShape((A, C, C), True), TransactionShape((D,))
-    seen = Counter(dict(zip(shapes, times, strict=False)))
-    counts: Counter[DigestKey] = Counter()
-    for shape, number in seen.items():
-        for key in shape.statements:
-            counts[key] += number
-    assert {each.shape: round(each.times) for each in weigh(counts, seen)} == seen
-
-
 # -- the whole
 
-
-def captured(
-    counts: Mapping[str, int], runs: Sequence[Sequence[SeenStatement]] | None = None, **more: object
-) -> Captured:
-    return Captured(
-        server="MySQL 8.4.6",
-        address="db.example:3306",
-        seconds=10.0,
-        digests={
-            DigestKey("sandbox", text): DigestCount(times, float(times)) for text, times in counts.items()
-        },
-        tables={SBTEST: SBTEST_SHAPE},
-        ddl={SBTEST: SBTEST_DDL},
-        runs=runs,
-        **more,  # type: ignore[arg-type]
-    )
-
-
-def test_what_to_try_where_nothing_can_be_imitated() -> None:
-    """MariaDB keeps no text of prepared statements, and sysbench prepares all of its own."""
-    prepared = write_workload(captured({}, executions=500))
-    assert not prepared.transactions
-    assert "500 of 500 were prepared statements without a text" in prepared.remedy
-    assert "--db-ps-mode=disable" in prepared.remedy
-    assert write_workload(captured({})).remedy == "watch it for longer, or while its clients work"
+COUNTED = """\
+60   | sandbox | BEGIN
+40   | sandbox | START TRANSACTION READ ONLY
+90   | sandbox | COMMIT
+10   | sandbox | ROLLBACK
+1000 | sandbox | SELECT `c` FROM `sbtest1` WHERE `id` = ?
+100  | sandbox | UPDATE `sbtest1` SET `k` = `k` + ? WHERE `id` = ?
+4    | sandbox | SET NAMES ?
+2    | sandbox | ROLLBACK TO SAVEPOINT `a`
+1    | sandbox | SELECT @@ `version_comment` LIMIT ?
+3    | sandbox | SELECT * FROM `gone`
+13   | sandbox | CALL `pay` (...)
+17   | sandbox | TRUNCATE TABLE `orders`
+19   | sandbox | SELECT `a` FROM `t` WHERE `b` IN ( SELECT ...
+23   | sandbox | SELECT * FROM `performance_schema` . `threads`
+29   |         | SELECT * FROM `orders`
+11   | sandbox |"""
 
 
-def test_every_statement_is_in_the_file_or_in_what_is_left_out() -> None:
-    found = write_workload(
-        captured(
-            {
-                "BEGIN": 60,
-                "START TRANSACTION READ ONLY": 40,
-                "COMMIT": 90,
-                "ROLLBACK": 10,
-                "SELECT `c` FROM `sbtest1` WHERE `id` = ?": 1000,
-                "UPDATE `sbtest1` SET `k` = `k` + ? WHERE `id` = ?": 100,
-                "SET NAMES ?": 4,
-                "ROLLBACK TO SAVEPOINT `a`": 2,
-                "SELECT @@ `version_comment` LIMIT ?": 1,
-                "SELECT * FROM `gone`": 3,
-                "CALL `pay` (...)": 13,
-                "TRUNCATE TABLE `orders`": 17,
-                "SELECT `a` FROM `t` WHERE `b` IN ( SELECT ...": 19,
-                "SELECT * FROM `performance_schema` . `threads`": 23,
-                "": 11,
-            },
-            executions=5,
-        )
-    )
-    assert {left.reason: left.times for left in found.left_out} == {
-        NO_DIGEST: 11,
-        digests.NO_TABLE: 7,
-        NO_TEXT: 5,
-        digests.NOT_THERE: 3,
-        digests.PROCEDURES: 13,
-        digests.SCHEMA_CHANGES: 17,
-        digests.TOO_LONG: 19,
-        digests.SERVERS_OWN: 23,
+def captured(counted: str, executions: int) -> Captured:
+    """What a server counted in 10 s, of which it keeps no history."""
+    digests = {
+        DigestKey(database, text): DigestCount(int(times), float(times))
+        for times, database, text in table_of(counted)
     }
-    assert (found.statements, found.imitated) == (1198, 1100)
-    with pytest.raises(NotImitated, match=digests.NO_DATABASE):
-        tables_of(DigestKey("", "SELECT * FROM `orders`"))
-    script = read_script((found.workload or ""), "captured.sql")
-    [table] = script.workload.tables
-    assert (table.database, table.name, table.rows) == ("sandbox_imitation", "sbtest1", 10_000)
-    assert len(script.workload.statements) == 2
-    assert "boundaries of transactions are a guess for 100% of them" in found.notes[0]
+    tables, ddl = {SBTEST.name: SBTEST}, {SBTEST.name: SBTEST_DDL}
+    return Captured("MySQL 8.4.6", "db.example:3306", 10.0, digests, tables, ddl, executions=executions)
 
 
-def test_a_table_that_is_made_smaller_is_said() -> None:
-    found = write_workload(captured({"SELECT `c` FROM `sbtest1` WHERE `id` = ?": 10}), most_rows=500)
-    assert "\\rows 500 " in (found.workload or "")
-    assert ":rand(1,500)" in (found.workload or "")
-    assert "tables with fewer rows than there: sandbox.sbtest1 10,000 to 500" in found.notes
+def test_every_statement_is_in_the_file_or_in_what_is_left_out(snapshot: object) -> None:
+    """Tables that are made smaller are named; they are without what made-up rows would break."""
+    found = write_workload(captured(COUNTED, executions=5), most_rows=500)
+    assert found.workload == snapshot
+    assert (found.statements, found.imitated) == (1227, 1100)
+
+
+def test_what_to_try_where_nothing_can_be_imitated(snapshot: object) -> None:
+    """MariaDB keeps no text of prepared statements, and sysbench prepares all of its own."""
+    assert [write_workload(captured("", executions)).remedy for executions in (500, 0)] == snapshot
 
 
 # A capture asks, and changes nothing: what it makes of a server's answers, and of what a server lacks
 
 SELECT = "SELECT `name` FROM `item` WHERE `id` = ?"
 WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|SET|ALTER|DROP|TRUNCATE|CALL|FLUSH|GRANT)\b(?! TABLE)")
+TABLE = "table_schema='shop' table_name='item'"
+ANSWERS = f"""\
+variables_metadata                |
+@@GLOBAL.performance_schema AS    | is_on=1
+setup_consumers                   | name='global_instrumentation' enabled='YES'
+setup_consumers                   | name='thread_instrumentation' enabled='YES'
+setup_consumers                   | name='events_statements_history' enabled='YES'
+setup_consumers                   | name='statements_digest' enabled='YES'
+information_schema.schemata       | name='shop'
+_by_digest                        | db='shop' digest='abc' ps=5_000_000_000 examined=1 sent=1 affected=0
+prepared_statements_instances     |
+performance_schema.threads WHERE  | id=7
+information_schema.tables         | {TABLE} engine='InnoDB' table_rows=40 bytes=99
+information_schema.columns        | {TABLE} column_name='id' column_type='int'
+information_schema.columns        | {TABLE} column_name='name' column_type='varchar(20)'
+information_schema.statistics     | {TABLE} index_name='PRIMARY' column_name='id' non_unique=0
+key_column_usage                  |"""
+OF_A_STATEMENT = "session=7 event='statement/sql/select' db='shop' digest='abc' nesting=None parent=None"
+OF_A_COLUMN = "column_default=None extra='' collation_name=None is_nullable='NO' column_comment=''"
+OF_AN_INDEX = "sub_part=None collation='A' index_type='BTREE'"
+"""What rows of these tables have as well."""
 Answer = Sequence[Mapping[str, Any]] | ServerRefused
-SUMMARY = "_by_digest"
-
-
-def consumers(*more: str) -> list[dict[str, str]]:
-    names = ("global_instrumentation", "thread_instrumentation", "events_statements_history", *more)
-    return [{"name": name, "enabled": "YES"} for name in names]
 
 
 class Server:
@@ -541,44 +372,25 @@ class Server:
 
     def __init__(self, text: str = SELECT, /, **otherwise: Answer) -> None:
         self.asked: list[str] = []
-        self._digest = {"db": "shop", "digest": "abc", "text": text, "ps": 5_000_000_000, "examined": 1,
-                        "sent": 1, "affected": 0}  # fmt: skip
         self._times = 100
-        seen = {"session": 7, "event": "statement/sql/select", "db": "shop", "digest": "abc", "nesting": None,
-                "parent": None}  # fmt: skip
-        table = {"table_schema": "shop", "table_name": "item"}
-        column = {**table, "column_default": None, "extra": "", "collation_name": None, "is_nullable": "NO",
-                  "column_comment": ""}  # fmt: skip
+        answers: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        for mark, row in table_of(ANSWERS):
+            answers[mark] += [fields(f"{row} {OF_A_COLUMN} {OF_AN_INDEX}")] if row else []
+        answers["_by_digest"][0]["text"] = text
         self._answers: dict[str, Answer] = {
             "SHOW GLOBAL VARIABLES": rows({"version": "8.4.6", "performance_schema": "ON"}),
-            "variables_metadata": [],
-            "@@GLOBAL.performance_schema AS": [{"is_on": 1}],
-            "setup_consumers": consumers("statements_digest"),
-            "information_schema.schemata": [{"name": "shop"}],
-            SUMMARY: [self._digest],
-            "events_statements_summary_global": [{} if text.startswith("EXECUTE") else {"times": 0}],
-            "prepared_statements_instances": [],
-            "performance_schema.threads WHERE": [{"id": 7}],
-            "events_statements_history": [{**seen, "number": number} for number in range(5)],
-            "information_schema.tables": [{**table, "engine": "InnoDB", "table_rows": 40, "bytes": 99}],
-            "information_schema.columns": [
-                {**column, "column_name": "id", "column_type": "int"},
-                {**column, "column_name": "name", "column_type": "varchar(20)"},
-            ],
-            "information_schema.statistics": [
-                {**table, "index_name": "PRIMARY", "column_name": "id", "sub_part": None, "collation": "A",
-                 "non_unique": 0, "index_type": "BTREE"}
-            ],
-            "key_column_usage": [],
             "SHOW CREATE TABLE": [{"Table": "item", "Create Table": "CREATE TABLE `item` (\n  `id` int\n)"}],
+            "events_statements_summary_global": [{} if text.startswith("EXECUTE") else {"times": 0}],
+            "events_statements_history": [fields(f"{OF_A_STATEMENT} number={number}") for number in range(5)],
+            **answers,
             **otherwise,
-        }  # fmt: skip
+        }
 
     async def query(
         self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
     ) -> Sequence[Mapping[str, Any]]:
         self.asked.append(statement)
-        self._times += 50 * (SUMMARY in statement)
+        self._times += 50 * ("_by_digest" in statement)
         answer = next(answer for mark, answer in self._answers.items() if mark in statement)
         if isinstance(answer, ServerRefused):
             raise answer
@@ -587,58 +399,44 @@ class Server:
     async def close(self) -> None:
         """Nothing to close."""
 
+    async def captured(self, *databases: str) -> Captured:
+        return await capture(self, address=self.node, seconds=0.05, databases=databases)
+
 
 async def test_what_came_between_two_looks_becomes_a_file_and_nothing_is_changed() -> None:
     server = Server()
-    captured = await capture(server, address=server.node, seconds=0.05)
+    captured = await server.captured()
     assert {key: count.times for key, count in captured.digests.items()} == {DigestKey("shop", SELECT): 50}
     assert captured.seconds >= 0.05
-    assert captured.reading_s >= 0
     found = write_workload(captured)
     assert [(each.statements, each.boundaries) for each in found.transactions] == [((SELECT,), "seen")]
-    assert found.workload
-    assert "SELECT `name` FROM `item` WHERE `id` = :rand(1,40);" in found.workload
-    assert "\\database shop_imitation" in found.workload
+    assert "\\weight 50\nSELECT `name` FROM `item` WHERE `id` = :rand(1,40);" in (found.workload or "")
+    assert "\\database shop_imitation" in (found.workload or "")
     assert [text for text in server.asked if WRITES.search(text) or not re.match(r"SELECT|SHOW", text)] == []
 
 
 async def test_an_execution_among_the_digests_is_of_a_prepared_statement() -> None:
-    server = Server(f"EXECUTE {SELECT}")
-    captured = await capture(server, address=server.node, seconds=0.05)
-    [(key, count)] = captured.digests.items()
-    assert (key, count.times, count.prepared) == (DigestKey("shop", SELECT), 50, 50)
+    captured = await Server(f"EXECUTE {SELECT}").captured()
+    assert [(key.text, count.prepared) for key, count in captured.digests.items()] == [(SELECT, 50)]
     found = write_workload(captured)
     assert "\\prepared\nSELECT `name` FROM `item` WHERE `id` = :rand(1,40);" in (found.workload or "")
     assert not found.left_out
 
 
-@pytest.mark.parametrize(
-    ("server", "databases", "error", "told"),
-    [
-        (
-            Server(**{"@@GLOBAL.performance_schema AS": [{"is_on": 0}]}),
-            (),
-            MissingPiece,
-            "its performance schema is off: start it with",
-        ),
-        (
-            Server(setup_consumers=consumers()),
-            (),
-            MissingPiece,
-            "keeps no digests of statements: UPDATE performance_schema",
-        ),
-        (Server(), ("crm",), UsageError, "no database 'crm' on db.example:3306: it has shop"),
-        (
-            Server(_by_digest=ServerRefused(1142, "SELECT command denied")),
-            (),
-            ServerRefused,
-            "it takes GRANT SELECT ON performance_schema",
-        ),
-    ],
-)
-async def test_what_a_server_lacks_is_said(
-    server: Server, databases: Sequence[str], error: type[ReplexplorerError], told: str
-) -> None:
-    with pytest.raises(error) as caught:
-        await capture(server, address=server.node, seconds=0.05, databases=databases)
-    assert told in str(caught.value)
+LACKING: dict[str, Answer] = {
+    "@@GLOBAL.performance_schema AS": [{"is_on": 0}],
+    "setup_consumers": [],
+    "_by_digest": ServerRefused(1142, "SELECT command denied"),
+}
+
+
+async def test_what_a_server_lacks_is_said(snapshot: object) -> None:
+    told = []
+    for server, database in (
+        *((Server(**{mark: LACKING[mark]}), "shop") for mark in LACKING),
+        (Server(), "crm"),
+    ):
+        with pytest.raises(ReplexplorerError) as caught:
+            await server.captured(database)
+        told.append(repr(caught.value))
+    assert told == snapshot

@@ -7,7 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -27,7 +27,9 @@ from replexplorer.engine.experiment.phase import Act
 from replexplorer.generator.client_log import Reader
 from tests.amount import examples
 from tests.fakes.clock import virtual
-from tests.fakes.stack import STATEMENT_S, FakeStack, stack_of
+from tests.fakes.stack import STATEMENT_S, stack_of
+from tests.known import known
+from tests.typed import fields, table_of
 
 RUN = 1_795_000_000
 LOG = f"{HEAD}{RUN}\nt 1\ni 1 1\na 1 1 5\ni 1 2\na 1 2 6\ni 1 3\na 1 3 900000\ni 1 4\n"
@@ -39,96 +41,59 @@ class Rows:
 
     highest: dict[str, int]
     """The last row of client 1; 0: there is no table."""
-    queued: list[str] = field(default_factory=list)
+    queued: list[str]
     """What db2's relay log still holds, look by look; the last for ever."""
-    away: tuple[str, ...] = ()
-    on_its_way: dict[str, int] = field(default_factory=dict)
+    away: str
+    arriving: dict[str, int]
     """The last row of client 1 that a node has once what was sent to it has arrived."""
 
     def answer(self, node: str, statement: str) -> Sequence[Row]:
-        """One of the questions that counting_losses asks."""
-        if node in self.away:
+        """One of the questions that counting losses asks."""
+        if node == self.away:
             raise ServerUnreachable(f"{node} does not answer")
         if "received_transaction_set" in statement:
             if node == "db1":
                 return ()
-            queued = self.queued.pop(0) if len(self.queued) > 1 else next(iter(self.queued), "")
-            ages = dict.fromkeys(("applying_us", "waiting_us", "applied_us"))
-            return [{"queued": queued, "missing": "", **ages, "busy": 0, "workers": 4}]
+            queued = self.queued.pop(0) if len(self.queued) > 1 else self.queued[0]
+            ages = "applying_us=None waiting_us=None applied_us=None"
+            return [fields(f"queued={queued!r} missing='' {ages} busy=0 workers=4")]
         if "WAIT_FOR_EXECUTED_GTID_SET" in statement:
-            self.highest[node] = self.on_its_way.get(node, self.highest[node])
-            return [{"late": int(node not in self.on_its_way)}]
+            self.highest[node] = self.arriving.get(node, self.highest[node])
+            return [{"late": int(node not in self.arriving)}]
         if "ledger" in statement:
-            highest = self.highest[node]
-            if not highest:
+            if not self.highest[node]:
                 raise ServerRefused(1146, f"{node}: 1146 Table 'replexplorer.ledger' doesn't exist")
-            return [{"client": RUN * CLIENTS_A_RUN + 1, "low": 1, "high": highest}]
+            return [{"client": RUN * CLIENTS_A_RUN + 1, "low": 1, "high": self.highest[node]}]
         return [{"executed": f"u:1-{self.highest[node] + 5}"}]
 
 
-@asynccontextmanager
-async def counting_losses(rows: Rows, *, replicas: int = 1) -> AsyncIterator[FakeStack]:
-    """A stack whose clients have told what they know."""
-    async with stack_of(replicas=replicas, answer=rows.answer) as stack:
+ACCOUNTS = """\
+lost, and more on the old source | db1=4 db2=2       |                  |     |       | db2
+in the relay log                 | db1=4 db2=3       | u:6-8,u:7-8,u:8, |     |       | db2
+on its way                       | db1=4 db2=2 db3=2 |                  |     | db2=4 | db1
+the source is gone               | db1=3 db2=3 db3=1 |                  | db1 |       | db2
+the slower replica               | db1=3 db2=3 db3=1 |                  | db1 |       | db3
+not even the table arrived       | db1=3 db2=3 db3=0 |                  |     |       | db3
+the relay log stays              | db1=4 db2=3       | u:6-8            |     |       | db2
+no such node                     | db1=4 db2=3       |                  |     |       | db7"""
+
+
+@pytest.mark.parametrize(("case", "highest", "queued", "away", "arriving", "survivor"), table_of(ACCOUNTS))
+async def test_every_node_that_answers_is_compared_with_what_clients_know(
+    case: str, highest: str, queued: str, away: str, arriving: str, survivor: str, snapshot: object
+) -> None:
+    """What is in the relay log is applied first, and what is on its way to a node is not missing there."""
+    rows = Rows(fields(highest), queued.split(","), away, fields(arriving))
+    async with stack_of(replicas=len(rows.highest) - 1, answer=rows.answer) as stack:
         stack.world.client_logs.log = read_run([("0.log", LOG.encode())])
         await stack.load.keep_ledger(clients=1)
-        yield stack
+        try:
+            told = await stack.count_losses(survivor, failed_at_s=1.0)
+            assert stack.load.settings is None
+        except StackUnavailable as error:
+            told = error
         assert all(sql.closed for sql in stack.sqls)
-
-
-async def test_what_the_survivor_lacks_is_lost_and_the_old_source_has_more() -> None:
-    async with counting_losses(Rows({"db1": 4, "db2": 2})) as stack:
-        ledger = await stack.count_losses("db2", failed_at_s=1.0)
-        assert stack.load.settings is None
-    assert (ledger.lost, ledger.lost_sample, ledger.newest_lost_age_ms) == (1, ((1, 3),), 100.0)
-    assert (ledger.unknown, ledger.unknown_absent) == (1, 1)
-    assert list(ledger.nodes) == ["db1", "db2"]
-    assert (ledger.nodes["db1"].extra, ledger.nodes["db1"].errant_gtids) == (2, "u:8-9")
-
-
-async def test_what_is_in_the_relay_log_is_applied_first() -> None:
-    rows = Rows({"db1": 4, "db2": 3}, queued=["u:6-8", "u:7-8", "u:8", ""])
-    async with counting_losses(rows) as stack:
-        ledger = await stack.count_losses("db2")
-    assert (ledger.lost, rows.queued) == (0, [""])
-
-
-async def test_what_is_on_its_way_to_a_node_is_not_missing_there() -> None:
-    async with counting_losses(
-        Rows({"db1": 4, "db2": 2, "db3": 2}, on_its_way={"db2": 4}), replicas=2
-    ) as stack:
-        ledger = await stack.count_losses("db1")
-    assert {name: node.missing for name, node in ledger.nodes.items()} == {"db1": 0, "db2": 0, "db3": 1}
-
-
-@pytest.mark.parametrize(
-    ("rows", "survivor", "lost", "nodes"),
-    [
-        (Rows({"db1": 3, "db2": 3, "db3": 1}, away=("db1",)), "db2", 0, ["db2", "db3"]),
-        (Rows({"db1": 3, "db2": 3, "db3": 1}, away=("db1",)), "db3", 2, ["db2", "db3"]),
-        (Rows({"db1": 3, "db2": 3, "db3": 0}), "db3", 3, ["db1", "db2", "db3"]),
-    ],
-    ids=["the source is gone", "the slower replica", "not even the table arrived"],
-)
-async def test_every_node_that_answers_is_compared(
-    rows: Rows, survivor: str, lost: int, nodes: list[str]
-) -> None:
-    async with counting_losses(rows, replicas=2) as stack:
-        ledger = await stack.count_losses(survivor)
-    assert (ledger.lost, list(ledger.nodes)) == (lost, nodes)
-
-
-@pytest.mark.parametrize(
-    ("queued", "survivor", "complaint"),
-    [
-        (["u:6-8"], "db2", "db2 does not apply its relay log: 3 transactions wait there"),
-        ([], "db7", "there is no node 'db7': use one of db1, db2"),
-    ],
-)
-async def test_what_cannot_be_counted_is_said(queued: list[str], survivor: str, complaint: str) -> None:
-    async with counting_losses(Rows({"db1": 4, "db2": 3}, queued)) as stack:
-        with pytest.raises(StackUnavailable, match=complaint):
-            await stack.count_losses(survivor)
+    assert (str(told), rows.queued) == snapshot
 
 
 async def test_without_a_client_log_nothing_can_be_counted() -> None:
@@ -146,13 +111,13 @@ MEMBER = Membership(Belonging.MEMBER, "ONLINE", size=3, answering=3)
 class Servers:
     """Answers as servers that refuse every `every`-th update with a number; 0: none."""
 
-    def __init__(self, *, every: int = 0, number: int = 1213, missing: str | None = None) -> None:
+    def __init__(self, *, every: int = 0, number: int = 1213, missing: str = "") -> None:
         self.every, self.number, self.missing = every, number, missing
         self.updates = Counter[str]()
-        self.statements: list[str] = []
+        self.last = ""
 
     def __call__(self, node: str, statement: str) -> Sequence[Row]:
-        self.statements.append(statement)
+        self.last = statement
         if statement.startswith("SELECT"):
             return [{"executed": "a:1-9", "late": int(node == self.missing), "changes": 7}]
         if statement.startswith("UPDATE"):
@@ -161,69 +126,60 @@ class Servers:
                 raise ServerRefused(self.number, "rolled back")
         return ()
 
-
-MEMBERS = dict.fromkeys(("db1", "db2", "db3"), MEMBER)
-
-
-async def contended(stack: FakeStack) -> PhaseResult:
-    try:
-        return await contend(Act(stack, PHASE, True, lambda text, done=None: None))
-    finally:
-        assert all(sql.closed for sql in stack.sqls)
+    async def contended(self, nodes: int = 3) -> PhaseResult:
+        """What clients at members find, or at a source and its replica."""
+        members = {f"db{number}": MEMBER for number in range(1, nodes + 1)} if nodes > 2 else {}
+        async with stack_of(replicas=nodes - 1, answer=self, members=members) as stack:
+            try:
+                return await contend(Act(stack, PHASE, True, lambda text, done=None: None))
+            finally:
+                assert all(sql.closed for sql in stack.sqls)
 
 
 async def test_clients_go_to_every_node_that_takes_writes() -> None:
-    servers = Servers()
-    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
-        played = await contended(stack)
+    servers, alone = Servers(), Servers()
+    played = await servers.contended()
     assert set(servers.updates) == {"db1", "db2", "db3"}
     assert max(servers.updates.values()) < 1.2 * min(servers.updates.values())
     assert (played.clients, played.figures[RETRIED], played.duration_s) == (CLIENTS, 0.0, 2)
     assert played.service.count / played.duration_s == pytest.approx(CLIENTS / STATEMENT_S, rel=0.05)
-    assert servers.statements[-1].startswith("DROP TABLE")
-    alone = Servers()
-    async with stack_of(answer=alone) as stack:
-        await contended(stack)
+    assert servers.last.startswith("DROP TABLE")
+    await alone.contended(2)
     assert set(alone.updates) == {"db1"}, "of a source and its replicas the source has them all"
 
 
-@pytest.mark.parametrize("number", [1180, 1205, 1213, 3101])
-async def test_what_was_rolled_back_is_tried_again_and_counted(number: int) -> None:
-    servers = Servers(every=4, number=number)
-    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
-        played = await contended(stack)
-    tries = servers.updates.total()
-    assert played.figures[RETRIED] == played.retried == tries // 4
-    assert played.service.count <= tries - played.retried
-    assert played.service.max_ms is not None
-    assert played.service.max_ms > 15, "its time goes on"
+async def test_what_was_rolled_back_is_tried_again_and_counted() -> None:
+    for number in (1180, 1205, 1213, 3101):
+        servers = Servers(every=4, number=number)
+        played = await servers.contended()
+        tries = servers.updates.total()
+        assert played.figures[RETRIED] == played.retried == tries // 4
+        assert played.service.count <= tries - played.retried
+        assert known(played.service.max_ms) > 15, "its time goes on"
 
 
-async def test_another_refusal_ends_it_and_leaves_nothing() -> None:
-    servers = Servers(every=50, number=1290)
-    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
-        with pytest.raises(ServerRefused):
-            await contended(stack)
-    assert servers.statements[-1].startswith("DROP TABLE")
-
-
-async def test_a_member_that_does_not_get_the_rows_is_said() -> None:
-    servers = Servers(missing="db3")
-    async with stack_of(replicas=2, answer=servers, members=MEMBERS) as stack:
-        with pytest.raises(StackUnavailable, match="does not apply what another one commits"):
-            await contended(stack)
-    assert not servers.updates
+async def test_another_refusal_and_a_member_that_does_not_get_the_rows_end_it_and_leave_nothing() -> None:
+    refusing, missing = Servers(every=50, number=1290), Servers(missing="db3")
+    with pytest.raises(ServerRefused):
+        await refusing.contended()
+    with pytest.raises(StackUnavailable, match="does not apply what another one commits"):
+        await missing.contended()
+    assert not missing.updates
+    assert all(servers.last.startswith("DROP TABLE") for servers in (refusing, missing))
 
 
 # Sessions that look for rows: what they write down is what was there, each row once
 
 BASE = RUN * CLIENTS_A_RUN
-FOREIGN = BASE - 5
-"""A client of an earlier run."""
+FOREIGN = -5
+"""A client of an earlier run, from the base of this one."""
 
 
 class Table:
-    """A server with the ledger's rows; what the reader asks is SQL that SQLite speaks as well."""
+    """A server with the ledger's rows, and a reader's log. What the reader asks is SQL that SQLite speaks
+    as well."""
+
+    base = BASE
 
     def __init__(self) -> None:
         self._rows = sqlite3.connect(":memory:")
@@ -232,10 +188,13 @@ class Table:
         self._rows.execute(f"CREATE TABLE {LEDGER_TABLE} (client, seq, PRIMARY KEY (client, seq))")
         self.is_away = False
         self.asked = 0
+        self.seen: list[tuple[int, int]] = []
+        """What was written down."""
         self.add({(FOREIGN, 1)})
 
     def add(self, rows: set[tuple[int, int]]) -> None:
-        self._rows.executemany(f"INSERT OR IGNORE INTO {LEDGER_TABLE} VALUES (?, ?)", rows)
+        added = [(BASE + client, seq) for client, seq in rows]
+        self._rows.executemany(f"INSERT OR IGNORE INTO {LEDGER_TABLE} VALUES (?, ?)", added)
 
     async def query(
         self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
@@ -249,28 +208,19 @@ class Table:
     async def close(self) -> None:
         self._rows.close()
 
-
-class Log:
-    """What was written down."""
-
-    base = BASE
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[int, int]] = []
-
     def see(self, node: str, rows: Sequence[tuple[int, int, int]]) -> None:
-        assert node == "db1"
-        self.seen += [(client, seq) for client, first, last in rows for seq in range(first, last + 1)]
+        self.seen += [(client - BASE, seq) for client, first, last in rows for seq in range(first, last + 1)]
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[None]:
+        """Have a reader look meanwhile."""
+        reader = asyncio.create_task(Reader("db1", self, self).live())  # type: ignore[arg-type]
+        yield
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
 
 
-def reading(table: Table, log: Log) -> Reader:
-    return Reader("db1", table, log)  # type: ignore[arg-type]
-
-
-rounds = st.lists(st.sets(st.tuples(st.integers(1, 3), st.integers(1, 12))), max_size=6)
-
-
-@given(rounds)
+@given(st.lists(st.sets(st.tuples(st.integers(1, 3), st.integers(1, 12))), max_size=6))
 @settings(max_examples=examples(0.6))
 def test_each_row_that_appears_above_the_others_is_written_down_once(
     added: list[set[tuple[int, int]]],
@@ -279,32 +229,27 @@ def test_each_row_that_appears_above_the_others_is_written_down_once(
 
     @virtual
     async def run() -> None:
-        table, log = Table(), Log()
-        reader = asyncio.create_task(reading(table, log).live())
-        expected: set[tuple[int, int]] = set()
-        for rows in added:
-            highest = {
-                client: max((s for c, s in expected if c == client), default=0) for client in (1, 2, 3)
-            }
-            expected |= {(client, seq) for client, seq in rows if seq > highest[client]}
-            table.add({(BASE + client, seq) for client, seq in rows})
-            await asyncio.sleep(1)
-        reader.cancel()
-        await asyncio.gather(reader, return_exceptions=True)
-        assert sorted((client - BASE, seq) for client, seq in log.seen) == sorted(expected)
+        table, expected = Table(), set[tuple[int, int]]()
+        async with table.read():
+            for rows in added:
+                highest = {
+                    client: max((s for c, s in expected if c == client), default=0) for client in (1, 2, 3)
+                }
+                expected |= {(client, seq) for client, seq in rows if seq > highest[client]}
+                table.add(rows)
+                await asyncio.sleep(1)
+        assert sorted(table.seen) == sorted(expected)
 
     run()
 
 
 async def test_a_node_that_was_away_is_read_again() -> None:
-    table, log = Table(), Log()
-    reader = asyncio.create_task(reading(table, log).live())
-    table.is_away = True
-    await asyncio.sleep(5)
-    assert table.asked < 15, "not in a busy loop"
-    table.is_away = False
-    table.add({(BASE + 1, 1)})
-    await asyncio.sleep(1)
-    assert log.seen == [(BASE + 1, 1)]
-    reader.cancel()
-    await asyncio.gather(reader, return_exceptions=True)
+    table = Table()
+    async with table.read():
+        table.is_away = True
+        await asyncio.sleep(5)
+        assert table.asked < 15, "not in a busy loop"
+        table.is_away = False
+        table.add({(1, 1)})
+        await asyncio.sleep(1)
+    assert table.seen == [(1, 1)]

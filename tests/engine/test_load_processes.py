@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters.load import LoadEnded, LoadGroup, LoadPlace, LocalProcess
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
+from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, UsageError
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.stats.histogram import Histogram
 from replexplorer.generator.tally import Outbox
 from replexplorer.ports import LoadSettings, LoadTarget, Reporter
+from tests.fakes.load import interval_of
+from tests.typed import table_of
 from tests.waiting import patience
 
 pytestmark = pytest.mark.real_time
@@ -77,10 +78,14 @@ if not REFUSES:
 """
 
 
+def a_place(body: str, host: str = "") -> LoadPlace:
+    """Where such a child is started."""
+    return LoadPlace(partial(LocalProcess.start, (sys.executable, "-c", PRELUDE + body)), cores=1, host=host)
+
+
 def a_load(body: str, report: Reporter | None = None) -> LoadGroup:
     """A load of one such child."""
-    launch = partial(LocalProcess.start, (sys.executable, "-c", PRELUDE + body))
-    return LoadGroup(report, LoadPlace(launch, cores=1))
+    return LoadGroup(report, a_place(body))
 
 
 async def start(load: LoadGroup, settings: LoadSettings = SETTINGS) -> int:
@@ -115,26 +120,20 @@ async def test_start_change_and_stop_with_every_interval_in_order_and_again() ->
         assert not is_running(pid)
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ({"code": "refused", "number": 1290, "message": "1290 read-only"}, ServerRefused),
-        ({"code": "unreachable", "number": None, "message": "no server"}, ServerUnreachable),
-        ({"code": "error", "number": None, "message": "odd"}, ReplexplorerError),
-    ],
-)
-async def test_a_refused_start_raises_the_child_s_error_and_leaves_nothing(
-    answer: dict[str, object], expected: type[ReplexplorerError]
-) -> None:
-    load = a_load(
-        f"for command in commands(): tell(event='failed', id=command['id'], hint='look', **{answer!r})"
-    )
-    with pytest.raises(expected) as caught:
-        await start(load)
-    assert str(caught.value) == f"{answer['message']}: look"
-    if isinstance(caught.value, ServerRefused):
-        assert caught.value.number == 1290
-    assert load.pids == []
+ANSWERS = """\
+refused     | 1290 | ServerRefused
+unreachable | None | ServerUnreachable
+error       | None | ReplexplorerError"""
+
+
+async def test_a_refused_start_raises_the_child_s_error_and_leaves_nothing() -> None:
+    for code, number, name in table_of(ANSWERS):
+        answer = f"code='{code}', number={number}, message='odd', hint='look'"
+        load = a_load(f"for command in commands(): tell(event='failed', id=command['id'], {answer})")
+        with pytest.raises(ReplexplorerError, match="odd: look") as caught:
+            await start(load)
+        assert (type(caught.value).__name__, str(getattr(caught.value, "number", None))) == (name, number)
+        assert load.pids == []
 
 
 async def test_a_refused_change_leaves_the_load_running() -> None:
@@ -224,26 +223,25 @@ def test_the_target_hides_its_password() -> None:
 
 
 class Several:
-    """A load of several children, what they were told, and their processes."""
+    """A load of several children, what they were told, and their processes; of one that is refused."""
 
-    def __init__(
-        self, directory: Path, commits: Sequence[int], *, ahead_s: float = 0.0, refusing: int | None = None
-    ) -> None:
+    def __init__(self, directory: Path, *commits: int, ahead_s: float = 0.0, refused: int = -1) -> None:
         self.made: list[LocalProcess] = []
         self._told = directory / "told"
         self._bodies = [
-            ONE_OF_SEVERAL.format((ahead_s, LENGTH_S, each, refusing == at, str(self._told)))
+            ONE_OF_SEVERAL.format((ahead_s, LENGTH_S, each, refused == at, str(self._told)))
             for at, each in enumerate(commits)
         ]
         self.load = LoadGroup(place=LoadPlace(self._launch, ahead_s=ahead_s))
 
     async def _launch(self) -> LocalProcess:
-        body = PRELUDE + self._bodies[len(self.made)]
-        self.made.append(await LocalProcess.start((sys.executable, "-c", body)))
-        return self.made[-1]
+        process = await a_place(self._bodies[len(self.made)]).launch()
+        assert isinstance(process, LocalProcess)
+        self.made.append(process)
+        return process
 
-    async def start(self, processes: int, clients: int = 7, **more: object) -> None:
-        settings = LoadSettings(clients, "insert", processes=processes, **more)  # type: ignore[arg-type]
+    async def start(self, processes: int, clients: int = 7) -> None:
+        settings = LoadSettings(clients, "insert", processes=processes, mode="open", rate_tps=100.1)
         await self.load.start(TARGET, settings, interval_s=LENGTH_S)
 
     def told(self) -> list[tuple[float, dict[str, float]]]:
@@ -251,29 +249,28 @@ class Several:
         return [tuple(json.loads(line)) for line in self._told.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("ahead_s", [0.0, 4321.5])
-async def test_all_begin_at_one_moment_once_all_are_ready(tmp_path: Path, ahead_s: float) -> None:
-    several, before_s = Several(tmp_path, [5, 3, 2], ahead_s=ahead_s), time.monotonic()
+async def test_all_begin_at_one_moment_once_all_are_ready_and_share_clients_and_rate(
+    tmp_path: Path, snapshot: object
+) -> None:
+    """By the clock of their host, which is ahead of ours."""
+    several, before_s = Several(tmp_path, 5, 3, 2, ahead_s=4321.5), time.monotonic()
     await several.start(3)
-    begins = [at_s for at_s, _ in several.told()]
+    begins, parts = zip(*several.told(), strict=True)
     assert begins == pytest.approx([begins[0]] * 3, abs=1e-6)
     assert begins[0] > before_s
-    found = await rest(several.load)
-    assert [each.state for each in found][:2] == ["preparing", "running"]
-    running = found[1:]
-    assert {each.processes for each in running} == {3}
+    assert [part["clients"] for part in sorted(parts, key=lambda part: part["phase"])] == [3, 2, 2]
+    assert sum(part["share"] for part in parts) == pytest.approx(1.0)
+    preparing, *running = await rest(several.load)
+    assert {(each.state, each.processes) for each in running} == {("running", 3)}
     total = reduce(Interval.followed_by, running)
-    assert total.commits == 3 * (5 + 3 + 2) + 3
+    work = [(each.number, each.clients, each.commits) for each in total.work]
+    assert (preparing.state, total.clients, total.commits, work) == snapshot
     assert total.duration_s == pytest.approx(4 * LENGTH_S, abs=1e-5)
-    assert [(each.number, each.clients, each.commits) for each in total.work] == [
-        (1, 3, 16), (2, 2, 10), (3, 2, 7),
-    ]  # fmt: skip
-    assert total.clients == 7
     assert total.cpu_percent == pytest.approx(90.0)
 
 
 async def test_one_that_dies_ends_all_and_is_named_with_its_share(tmp_path: Path) -> None:
-    several, found = Several(tmp_path, [5, 3]), list[Interval]()
+    several, found = Several(tmp_path, 5, 3), list[Interval]()
     await several.start(2)
     pids = several.load.pids
 
@@ -296,62 +293,32 @@ async def test_one_that_dies_ends_all_and_is_named_with_its_share(tmp_path: Path
 
 
 async def test_one_that_cannot_start_leaves_none(tmp_path: Path) -> None:
-    several = Several(tmp_path, [5, 3, 2], refusing=1)
+    """Of more processes than clients each has one."""
+    several = Several(tmp_path, 5, 3, 2, refused=1)
     with pytest.raises(ServerUnreachable, match="away"):
-        await several.start(3)
-    assert several.load.pids == []
-    assert not any(is_running(each.pid) for each in several.made)
-
-
-async def test_the_rate_of_all_is_the_rate_asked_for(tmp_path: Path) -> None:
-    several = Several(tmp_path, [1, 1, 1])
-    await several.start(3, mode="open", rate_tps=100.1)
-    parts = sorted((part for _, part in several.told()), key=lambda part: part["phase"])
-    assert [part["clients"] for part in parts] == [3, 2, 2]
-    assert sum(part["share"] for part in parts) == pytest.approx(1.0)
-    await several.load.stop()
-
-
-async def test_a_process_more_than_clients_is_not_made(tmp_path: Path) -> None:
-    several = Several(tmp_path, [5, 3, 2])
-    await several.start(3, clients=2)
-    assert len(several.made) == 2
-    await several.load.stop()
+        await several.start(9, clients=3)
+    assert (several.load.pids, [is_running(each.pid) for each in several.made]) == ([], [False] * 3)
 
 
 async def test_a_source_on_another_host_is_loaded_by_processes_there() -> None:
     """What was counted on the host of before comes first, and nothing is left there."""
-    pids: list[int] = []
-
-    async def launch() -> LocalProcess:
-        process = await LocalProcess.start((sys.executable, "-c", PRELUDE + OBEDIENT))
-        pids.append(process.pid)
-        return process
 
     async def place(target: LoadTarget) -> LoadPlace:
-        return LoadPlace(launch, cores=1, host=target.host)
+        return a_place(OBEDIENT, target.host)
 
     load = LoadGroup(place=place)
     await load.spawn()
-    assert pids == []
-    await load.start(TARGET, SETTINGS, interval_s=0.5)
+    here = await start(load)
     await load.move(TARGET)
-    assert len(pids) == 1
+    assert load.pids == [here]
     await load.move(LoadTarget("10.0.0.2", 3306, "sandbox", "s3cret-word", "tunnel"))
-    assert not is_running(pids[0])
+    there = load.pids[0]
+    assert not is_running(here)
     assert [each.start_s for each in await rest(load)] == [1, 2, 3, 99, 1, 2, 99]
-    assert not is_running(pids[1])
+    assert not is_running(there)
 
 
 # The load's reports never wait for a reader, and lose nothing meanwhile
-
-SPREAD_US = range(100, 40_000, 37)
-"""So many distinct latencies that a few lines fill a pipe."""
-
-
-def an_interval(number: int) -> Interval:
-    service = Histogram.of(SPREAD_US)
-    return Interval(number, number + 1, service, 1, 0, 0, 4, 4, "insert")
 
 
 @pytest.fixture
@@ -359,45 +326,34 @@ def pipe() -> Iterator[tuple[int, int]]:
     reading, writing = os.pipe()
     yield reading, writing
     for descriptor in (reading, writing):
-        try:
+        with contextlib.suppress(OSError):
             os.close(descriptor)
-        except OSError:
-            continue
 
 
-async def read_until(descriptor: int, enough: Any) -> list[dict[str, Any]]:
-    """Lines from a pipe until `enough` of them."""
+async def read_until(descriptor: int, mark: bytes) -> list[dict[str, Any]]:
+    """Lines from a pipe, until one has this mark."""
     os.set_blocking(descriptor, False)
     received = b""
     async with asyncio.timeout(5):
-        while True:
+        while mark not in received or not received.endswith(b"\n"):
             try:
                 received += os.read(descriptor, 1 << 16)
             except BlockingIOError:
                 await asyncio.sleep(0)
-            lines = [json.loads(line) for line in received.split(b"\n")[:-1]]
-            if enough(lines):
-                return lines
+    return [json.loads(line) for line in received.splitlines()]
 
 
 async def test_a_reader_that_stopped_gets_all_commits_merged(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     outbox = Outbox(writing, lambda: pytest.fail("nobody closed the pipe"))
-    count = 400
+    count, spread_us = 400, range(100, 40_000, 37)  # so many distinct latencies that a few lines fill a pipe
     for number in range(count):
-        outbox.tell_interval(an_interval(number))
+        outbox.tell_interval(interval_of(number, spread_us, 1.0, errors=1))
     outbox.tell("done", id=1)
-
-    lines = await read_until(
-        reading,
-        lambda lines: any(
-            line["event"] == "interval" and line["interval"]["end_s"] == count for line in lines
-        ),
-    )
-
+    lines = await read_until(reading, b'"end_s":400')
     intervals = [Interval.from_wire(line["interval"]) for line in lines if line["event"] == "interval"]
     assert 1 < len(intervals) < count
-    assert sum(each.commits for each in intervals) == count * len(SPREAD_US)
+    assert sum(each.commits for each in intervals) == count * len(spread_us)
     assert sum(each.errors for each in intervals) == count
     assert [each.start_s for each in intervals[1:]] == [each.end_s for each in intervals[:-1]]
     assert {"event": "done", "id": 1} in lines
@@ -418,5 +374,4 @@ async def test_progress_that_nobody_reads_is_bounded(pipe: tuple[int, int]) -> N
     outbox = Outbox(writing, lambda: None)
     for number in range(20_000):
         outbox.tell("progress", text=f"{number}".rjust(100), done=None)
-    last = await read_until(reading, lambda lines: lines and lines[-1]["text"].strip() == "19999")
-    assert len(last) < 2_000
+    assert len(await read_until(reading, b" 19999")) < 2_000
