@@ -11,7 +11,7 @@ from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.ports import LoadSettings, LoadTarget
+from replexplorer.ports import LoadSettings, LoadTarget, Reporter
 from tests.known import known
 
 PREPARING_S = 0.3
@@ -27,7 +27,7 @@ def interval_of(start_s: float, values_us: Iterable[int], length_s: float = 0.5,
 class FakeClientLogs:
     """`ports.ClientLogs` of one run, whoever begins it."""
 
-    _begun = False
+    runs = 0
 
     def __init__(self) -> None:
         self.log = RunLog(1, {}, {})
@@ -35,12 +35,12 @@ class FakeClientLogs:
 
     async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
         """See `ports.ClientLogs`."""
-        self._begun = True
-        return "run"
+        self.runs += 1
+        return f"run {self.runs}"
 
     def newest(self) -> str | None:
         """See `ports.ClientLogs`."""
-        return "run" if self._begun else None
+        return f"run {self.runs}" if self.runs else None
 
     async def read(self, run: str) -> RunLog:
         """See `ports.ClientLogs`."""
@@ -58,11 +58,17 @@ class FakeLoadProcess:
     _task: asyncio.Task[None] | None = None
 
     def __init__(
-        self, commit: Callable[[float, int], tuple[int, float]], changing: Callable[[str, str], str | None]
+        self,
+        commit: Callable[[float, int], tuple[int, float]],
+        changing: Callable[[str, str], str | None],
+        report: Reporter,
     ) -> None:
         self._commit = commit
         """Called with seconds and clients; answers how many commits that makes and their latency in ms."""
         self._changing = changing
+        self.report = report
+        self.more: dict[str, Any] = {}
+        """What its intervals say otherwise."""
         self.history: list[LoadSettings] = []
         self._end: asyncio.Event = asyncio.Event()
         self._intervals: asyncio.Queue[Interval | None] = asyncio.Queue()
@@ -147,7 +153,8 @@ class FakeLoadProcess:
     def _report(self, began_s: float, ended_s: float, state: str = "running") -> None:
         settings = known(self.settings)
         clients, is_open = settings.clients, settings.mode == OPEN
-        count, latency_ms = self._commit(ended_s - began_s, clients)
+        seconds = ended_s - began_s
+        count, latency_ms = self._commit(seconds, clients)
         service = Histogram.of([round(latency_ms * 1000)] * count)
         self._intervals.put_nowait(
             Interval(
@@ -166,6 +173,6 @@ class FakeLoadProcess:
                 response=service if is_open else Histogram(),
                 arrivals=count if is_open else 0,
                 writes=count,
-                work=(ProcessWork(1, clients, count, 0.05 * (ended_s - began_s), ended_s - began_s),),
+                **{"work": (ProcessWork(1, clients, count, 0.05 * seconds, seconds),), **self.more},
             )
         )

@@ -81,6 +81,8 @@ class World:
     """What servers are when they start; None: as they were made."""
     keepers: set[str] | None = None
     """Nodes whose agents keep what all apps share; None: all."""
+    unreceived = 0
+    """How many of the source's commits a node that joins has yet to receive."""
     generation = 0
     """How many stacks of this name were made so far."""
     _part_of_a_commit = 0.0
@@ -137,6 +139,7 @@ class World:
         self.node_names.append(name)
         self.links[name] = FakeLink()
         self.servers[name] = FakeServer(name, len(self.node_names), self)
+        self.servers[name].missing = self.unreceived
         self.sidecars[name] = FakeSidecar(name, self)
 
     def shrink(self, replicas: int) -> None:
@@ -330,8 +333,8 @@ class World:
             self.sqls.append(connection)
             return connection
 
-        def load(_: Reporter) -> FakeLoadProcess:
-            process = FakeLoadProcess(self.commit, self.changing)
+        def load(report: Reporter) -> FakeLoadProcess:
+            process = FakeLoadProcess(self.commit, self.changing, report)
             process.start_failure, self.load_failure = self.load_failure, None
             self.loads.append(process)
             return process
@@ -357,14 +360,27 @@ class World:
         return session
 
     @asynccontextmanager
-    async def attached(self, holder: str = "set", **options: Any) -> AsyncIterator[Session]:
-        """A session on the running stack, disconnected at the end."""
+    async def apart(self, holder: str, **options: Any) -> AsyncIterator[Session]:
+        """A session that has reached nothing yet, disconnected at the end."""
         session = self.session(holder, **options)
         try:
-            await session.attach()
             yield session
         finally:
             await session.disconnect()
+
+    @asynccontextmanager
+    async def attached(self, holder: str = "set", **options: Any) -> AsyncIterator[Session]:
+        """A session on the running stack."""
+        async with self.apart(holder, **options) as session:
+            await session.attach()
+            yield session
+
+    @asynccontextmanager
+    async def brought_up(self, **options: Any) -> AsyncIterator[Session]:
+        """A session that has created or repaired the stack."""
+        async with self.apart("up", **options) as session:
+            await session.up(lambda *_: None)
+            yield session
 
     @asynccontextmanager
     async def started(self, holder: str = "tui", **options: Any) -> AsyncIterator[Session]:
@@ -375,16 +391,6 @@ class World:
             yield session
         finally:
             await session.close()
-
-    @asynccontextmanager
-    async def brought_up(self, **options: Any) -> AsyncIterator[Session]:
-        """A session that has created or repaired the stack."""
-        session = self.session("up", **options)
-        try:
-            await session.up(lambda *_: None)
-            yield session
-        finally:
-            await session.disconnect()
 
     # -- what is left
 
