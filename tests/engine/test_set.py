@@ -40,7 +40,7 @@ load 8 update_index
 load 2 update_index
 SET GLOBAL rpl_semi_sync_source_enabled = ON
 INSERT INTO replexplorer.kick (id, kicked_at) VALUES (1, NOW(6)) ON DUPLICATE KEY UPDATE kicked_at = NOW(6)
-redo fsync 0.0
+redo 0
 link db2 42.450
 db2: link db1 42.450
 write document

@@ -64,12 +64,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._leaping.on_round = callback
 
 
+def now_s() -> float:
+    """The loop's own time."""
+    return asyncio.get_running_loop().time()
+
+
+def later(seconds: float, act: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+    """Let something happen by itself."""
+    return asyncio.get_running_loop().call_later(seconds, act, *args)
+
+
 class VirtualClock:
     """`ports.Clock` on the loop's own time."""
 
     def monotonic(self) -> float:
         """Virtual seconds."""
-        return asyncio.get_running_loop().time()
+        return now_s()
 
     def wall(self) -> float:
         """A fixed moment plus virtual seconds."""
