@@ -33,7 +33,7 @@ from replexplorer.ports import (
     ServerProcess,
     UpOptions,
 )
-from tests.fakes.clock import VirtualClock
+from tests.fakes.clock import VirtualClock, later, now_s
 from tests.fakes.journals import FakeShelf
 from tests.fakes.load import FakeClientLogs, FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
@@ -200,7 +200,7 @@ class World:
         link = self.links[name]
         link.set_flow(not self._cuts(name), link.retry_s)
         if not self._cuts(name):
-            asyncio.get_running_loop().call_later(link.retry_s, lambda: self.primary.replica_came())
+            later(link.retry_s, lambda: self.primary.replica_came())
 
     def reconnected(self, replica: str) -> None:
         """A new IO thread does not wait for TCP's next try."""
@@ -281,6 +281,21 @@ class World:
         there |= {"source": self.source_name, "experiment": self.holder("experiment")}
         return there | {"nodes": [*self.node_names], "loads": state["loads"]}
 
+    def address(self, node: str) -> NodeAddress:
+        """Where its server is."""
+        at = self.node_names.index(node)
+        return NodeAddress(
+            node,
+            self.servers[node].running,
+            self.sidecars[node].running,
+            self.moved.get(node, f"10.0.0.{at + 2}"),
+            3306,
+            "127.0.0.1",
+            33060 + at,
+            f"{node} {self.generation}",
+            keeps=self.keepers is None or node in self.keepers,
+        )
+
     # -- what happens to it
 
     def elect(self, node: str) -> None:
@@ -309,7 +324,7 @@ class World:
         waits = primary.enabled and primary.operational
         times = self.acknowledging_s()
         if waits and len(times) < primary.required:
-            primary.load_waits_from_s = primary.load_waits_from_s or asyncio.get_running_loop().time()
+            primary.load_waits_from_s = primary.load_waits_from_s or now_s()
             return 0, 0.0
         primary.load_waits_from_s = None
         latency_ms = LOCAL_MS + (times[primary.required - 1] * 1000 if waits else 0.0)
@@ -482,23 +497,7 @@ class FakeProvider:
     async def nodes(self) -> list[NodeAddress]:
         """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
-        world = self._world
-        if not world.exists:
-            return []
-        return [
-            NodeAddress(
-                name,
-                world.servers[name].running,
-                world.sidecars[name].running,
-                world.moved.get(name, f"10.0.0.{at + 2}"),
-                3306,
-                "127.0.0.1",
-                33060 + at,
-                f"{name} {world.generation}",
-                keeps=world.keepers is None or name in world.keepers,
-            )
-            for at, name in enumerate(world.node_names)
-        ]
+        return [*map(self._world.address, self._world.node_names)] if self._world.exists else []
 
     async def up(self, options: UpOptions, report: Reporter) -> bool:
         """See `ports.Provider`."""
@@ -557,7 +556,7 @@ class FakeProvider:
         """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
         server = self._world.servers[node]
-        return asyncio.get_running_loop().time() - server.started_s if server.running or ended else None
+        return now_s() - server.started_s if server.running or ended else None
 
     def server_process(self, node: str) -> ServerProcess:
         """See `ports.Provider`."""
