@@ -28,8 +28,6 @@ from tests.fakes.stack import FakeStack, stack_of
 from tests.fakes.world import TWO_REPLICAS, World
 from tests.turning import turn
 
-BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
-
 
 @dataclass(frozen=True)
 class Everything:
@@ -83,7 +81,7 @@ FEW = {"cancelled": 110, "refused": 25, "dead": 25}
 
 async def stack_with_load(world: World, session: Session, *, driven: bool) -> None:
     """Knobs that somebody has turned; with our load running already."""
-    await turn(session, *BEFORE)
+    await turn(session, "sync_binlog=100 rtt=5 clients=3")
     if driven:
         await session.drive(session.driving.settings())
 

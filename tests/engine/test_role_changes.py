@@ -248,7 +248,7 @@ async def test_what_cannot_be_done_is_refused_in_a_line(
 
 @TWO_REPLICAS
 async def test_what_is_for_a_role_stays_with_the_role(world: World, session: Session) -> None:
-    await turn(session, "semi_sync=on", "sync_binlog=0", "rtt@db2=10", "rtt@db3=40", "fsync_delay@db2=3")
+    await turn(session, "semi_sync=on sync_binlog=0 rtt@db2=10 rtt@db3=40 fsync_delay@db2=3")
     await session.console.switchover("db2")
     assert await standing(world, session) == "replica primary replica, db2 takes writes"
     assert world.boot_roles == BootRoles("db2")
@@ -268,7 +268,7 @@ async def test_semi_sync_waits_for_a_rejoin_where_no_node_could_acknowledge_and_
     world: World, session: Session
 ) -> None:
     await turn(session, "semi_sync=on")
-    await inject(session, "partition=both", "kill")
+    await inject(session, "partition=both kill")
     [warning] = (await session.console.failover()).warnings
     assert "semi_sync is not in force: semi_sync=on needs 1 replica" in warning
     await session.console.clear()
@@ -383,7 +383,7 @@ async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
     monkeypatch.setattr(
         StackState, "effective_value", lambda state, name: "on" if name == left else effective(state, name)
     )
-    await turn(session, "undo_journal=on", "fsync_delay=4", "rtt@db3=40")
+    await turn(session, "undo_journal=on fsync_delay=4 rtt@db3=40")
     await inject(session, "receiver_stop@db2")
     world.crash("db1")
     world.sidecars["db1"].shim = False
@@ -401,7 +401,7 @@ async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
 @TWO_REPLICAS
 async def test_what_is_for_a_link_stays_with_its_two_nodes(world: World, session: Session) -> None:
     """Also for who comes after the change of the source."""
-    await turn(session, "delay_to_replica@db2=30", "rtt@db3=8", "rtt@db2:db3=20")
+    await turn(session, "delay_to_replica@db2=30 rtt@db3=8 rtt@db2:db3=20")
     rules = {name: dict(sidecar.shapes) for name, sidecar in world.sidecars.items()}
     world.elect("db2")
     await session.state.refresh()

@@ -43,7 +43,7 @@ async def load_of(world: World) -> tuple[str, int | None]:
 async def test_a_second_view_draws_and_predicts_the_load_that_runs(world: World) -> None:
     calibration = shipped_calibration().calibration
     async with world.attached("load") as driver, world.started(calibration=calibration) as viewer:
-        await turn(viewer, "semi_sync=on", "rtt=85")
+        await turn(viewer, "semi_sync=on rtt=85")
         await viewer.console.toggle_load()  # the dashboard gives the load to the verb
         await viewer.fleet.keeper.leave("lease")
         await driver.drive(replace(driver.driving.settings(), clients=3, mode="open", rate_tps=20.0))
@@ -67,7 +67,7 @@ async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so(
         assert changed.note == f"the running load follows (driver: {other.state.driver})"
         await tick_after(tui)
         assert await load_of(world) == ("tui", 5)
-        again = await turn(other, "clients=5", "load_mode=closed")
+        again = await turn(other, "clients=5 load_mode=closed")
         assert (again.changed, [name.key for name in again.unchanged]) == ((), ["clients", "load_mode"])
         await tui.console.toggle_load()
         await other.state.refresh()

@@ -17,12 +17,12 @@ from tests.waiting import load_runs, until_tick
 async def test_a_stack_returns_to_what_was_saved_whatever_was_done_to_it(
     world: World, session: Session
 ) -> None:
-    await turn(session, "sync_binlog=0", "rtt=20")
+    await turn(session, "sync_binlog=0 rtt=20")
     saved = await session.console.save_data("monday")
     assert world.copies == {saved.copy: {"db1": True, "db2": True}}, "all servers had ended"
     before = world.taken
-    await turn(session, "sync_binlog=1", "rtt=85", "semi_sync=on")
-    await inject(session, "disk_full@db1", "kill@db2")
+    await turn(session, "sync_binlog=1 rtt=85 semi_sync=on")
+    await inject(session, "disk_full@db1 kill@db2")
 
     await session.console.restore_data("monday")
     assert [*world.restored.values()] == [saved.copy]

@@ -59,7 +59,7 @@ async def test_a_timeout_amid_a_look_never_shows_a_protected_source(
     world: World, tui: Session, statements: int
 ) -> None:
     """Whichever statement of a look the timeout comes before, blocked gives way to degraded."""
-    await turn(tui, "semi_sync=on", "clients=8")
+    await turn(tui, "semi_sync=on clients=8")
     await until_tick(tui, lambda tick: tick.protection.state == "protected")
     await turn(tui, "partition=both")
     await until_tick(tui, lambda tick: (tick.protection.oldest_wait_s or 0) > 5)
@@ -94,7 +94,7 @@ async def test_a_heartbeat_a_second_while_our_load_runs_one_at_a_time(world: Wor
         await asyncio.sleep(10)
         assert world.primary.commits == before
         await session.console.toggle_load()
-        await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
+        await turn(session, "semi_sync=on semi_sync_timeout=60s")
         world.primary.acknowledges = False
         await asyncio.sleep(10)
         assert len(world.primary.waits) == 1

@@ -43,7 +43,7 @@ async def test_from_nothing_to_a_running_load_and_its_end() -> None:
 async def test_a_live_stack_is_attached_to_and_not_brought_up(world: World) -> None:
     world.stack_failure = StackUnavailable("up was called")
     async with world.attached() as other:
-        await turn(other, "clients=3", "workload=foo")
+        await turn(other, "clients=3 workload=foo")
     async with world.started() as session:
         load = known((await until_tick(session, load_runs)).load)
         assert (load.clients, load.workload) == (3, "foo")
@@ -96,7 +96,7 @@ def test_a_close_at_any_moment_leaves_nothing(stride: int) -> None:
         await session.start(lambda *_: None)
         asyncio.get_running_loop().call_later(0.3, world.restart, "db1")
         before = world.state()
-        setting = asyncio.create_task(turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on"))
+        setting = asyncio.create_task(turn(session, "sync_binlog=0 rtt=85 semi_sync=on"))
         await asyncio.sleep(seconds)
         await session.close()
         [error] = await asyncio.gather(setting, return_exceptions=True)

@@ -28,7 +28,7 @@ binlog_row_image=minimal
 clients=2
 semi_sync=on
 fsync_delay_redo=0
-""".splitlines()
+"""
 CHANGES = """\
 db2: STOP REPLICA SQL_THREAD
 db2: SET GLOBAL replica_parallel_workers = 8
@@ -60,7 +60,7 @@ async def protection(session: Session) -> Protection:
 
 async def test_a_dry_run_runs_nothing(world: World, tui: Session) -> None:
     before = world.state()
-    result = await turn(tui, *KNOBS, dry_run=True)
+    result = await turn(tui, KNOBS, dry_run=True)
     assert result.dry_run
     assert (world.changes, world.document.version, world.state()) == ([], 0, before)
     assert set(effects(result).values()) == {None}
@@ -69,7 +69,7 @@ async def test_a_dry_run_runs_nothing(world: World, tui: Session) -> None:
 
 
 async def test_a_set_of_every_kind_of_knob(world: World, tui: Session) -> None:
-    result = await turn(tui, *KNOBS)
+    result = await turn(tui, KNOBS)
     assert world.told() == CHANGES
     assert effects(result) == world.requested
     assert world.requested == {
@@ -95,14 +95,14 @@ async def test_a_failure_at_any_change_takes_everything_back(
     before = world.state()
     world.trouble_at = len(world.changes) + position
     if "kick" in CHANGES[position]:  # a test commit that is refused is a warning
-        result = await turn(tui, *KNOBS)
+        result = await turn(tui, KNOBS)
         assert "our test commit was refused" in str(result.warnings)
     else:
         with pytest.raises(RolledBack, match=r"nothing is changed$") as caught:
-            await turn(tui, *KNOBS)
+            await turn(tui, KNOBS)
         assert caught.value.complete
         assert (world.state(), world.requested, world.document.version) == (before, {}, 0)
-    await turn(tui, *KNOBS)
+    await turn(tui, KNOBS)
     assert (world.primary.variables[ENABLED], world.requested["semi_sync"]) == ("ON", "on")
 
 
@@ -113,7 +113,7 @@ async def test_a_document_that_cannot_be_written_and_a_server_that_refuses_the_u
     for sidecar in world.sidecars.values():
         sidecar.refusals["write_document"] = StackUnavailable("the disk is full")
     with pytest.raises(RolledBack, match="the disk is full: nothing is changed"):
-        await turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on")
+        await turn(session, "sync_binlog=0 rtt=85 semi_sync=on")
     world.primary.refusals["SET GLOBAL"] = 1227
     for texts in (("semi_sync=on",), ("rtt=20", "sync_binlog=0")):
         with pytest.raises(RolledBack, match=r"1227 .*nothing is changed") as caught:
@@ -126,7 +126,7 @@ async def test_what_cannot_be_taken_back_is_named(world: World, session: Session
     world.primary.refusals["SET GLOBAL sync_binlog = 1"] = 1227
     world.primary.stuck.add("innodb_flush_log_at_trx_commit")
     with pytest.raises(RolledBack, match=r"trx_commit stays 1: the server did not accept 2") as caught:
-        await turn(session, "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
+        await turn(session, "sync_binlog=0 innodb_flush_log_at_trx_commit=2")
     assert (caught.value.complete, caught.value.exit_code) == (False, ServerRefused.exit_code)
     assert "not rolled back: SET GLOBAL sync_binlog = 1" in str(caught.value)
 
@@ -149,9 +149,9 @@ async def test_what_is_so_already_runs_nothing_and_is_requested(world: World, se
     assert (world.requested, world.told()) == ({"sync_binlog": 1}, ["write document"])
     (change,) = (await turn(session, "clients=4")).changed
     assert (change.effective, change.note) == (None, "no load runs")
-    await turn(session, "rtt=20", "semi_sync=on")
+    await turn(session, "rtt=20 semi_sync=on")
     before = world.taken, len(world.changes), world.document.version
-    result = await turn(session, "semi_sync=on", "rtt=20ms", "sync_binlog=1")
+    result = await turn(session, "semi_sync=on rtt=20ms sync_binlog=1")
     assert (result.changed, len(result.unchanged)) == ((), 3)
     assert (world.taken, len(world.changes), world.document.version) == before
 
@@ -162,8 +162,8 @@ async def test_what_is_so_already_runs_nothing_and_is_requested(world: World, se
 async def test_undo_goes_back_change_by_change_is_tried_again_when_it_fails_and_then_refuses(
     world: World, session: Session
 ) -> None:
-    await turn(session, "semi_sync=on", "sync_binlog=0", "replica_parallel_workers=8", "clients=2")
-    await turn(session, "sync_binlog=100", "rtt=85")
+    await turn(session, "semi_sync=on sync_binlog=0 replica_parallel_workers=8 clients=2")
+    await turn(session, "sync_binlog=100 rtt=85")
     turned = world.state()
     await session.console.reset()
     assert (world.primary.variables[ENABLED], world.requested["clients"]) == ("OFF", 8)
@@ -207,7 +207,7 @@ async def test_changes_at_once_run_one_after_the_other_and_lose_nothing(
 ) -> None:
     async with world.attached("other") as other:
         await asyncio.gather(
-            turn(session, "rtt=85", "semi_sync=on"), turn(session, "rtt=0"), turn(other, "sync_binlog=0")
+            turn(session, "rtt=85 semi_sync=on"), turn(session, "rtt=0"), turn(other, "sync_binlog=0")
         )
     assert world.requested == {"rtt@db2": 0.0, "semi_sync": "on", "sync_binlog": 0}
     assert world.rtt_ms() == pytest.approx(0.1)
@@ -228,7 +228,7 @@ async def test_semi_sync_without_an_acknowledgement_is_on_with_a_warning(
     world: World, session: Session
 ) -> None:
     world.primary.acknowledges = False
-    result = await turn(session, "semi_sync=on", "semi_sync_timeout=60s", "rtt=10")
+    result = await turn(session, "semi_sync=on semi_sync_timeout=60s rtt=10")
     (warning,) = [each for each in result.warnings if "not acknowledged" in each]
     assert "semi_sync is on and blocked" in warning
     assert "within 2 s" in warning
@@ -248,14 +248,14 @@ async def test_a_counted_replica_that_restarts_is_missed_before_it_is_found() ->
     async with world.attached() as session:
         first.silent, second.silent = True, False
         asyncio.get_running_loop().call_later(0.5, setattr, first, "silent", False)
-        assert (await turn(session, "semi_sync=on", "semi_sync_replicas=2")).warnings == ()
+        assert (await turn(session, "semi_sync=on semi_sync_replicas=2")).warnings == ()
 
 
 @TWO_REPLICAS
 async def test_a_stale_connection_that_the_source_still_counts_is_no_replica(
     world: World, session: Session
 ) -> None:
-    await turn(session, "semi_sync=on", "semi_sync_replicas=2")
+    await turn(session, "semi_sync=on semi_sync_replicas=2")
     world.primary.stale_connections = 1
     found = await protection(session)
     assert (found.replicas_acking, found.replicas_counted) == (2, 3)
@@ -282,7 +282,7 @@ async def test_when_no_acknowledgement_can_come_it_is_said_with_the_state(sessio
 async def test_semi_sync_behind_a_link_that_was_asked_to_be_cut_is_as_asked(
     world: World, session: Session
 ) -> None:
-    await turn(session, "semi_sync=on", "semi_sync_timeout=60s", "partition=both")
+    await turn(session, "semi_sync=on semi_sync_timeout=60s partition=both")
     world.replica.source_went()
     world.changes.clear()
     result = await turn(session, "semi_sync=on")
@@ -294,7 +294,7 @@ async def test_semi_sync_behind_a_link_that_was_asked_to_be_cut_is_as_asked(
 async def test_semi_sync_asked_again_is_repaired_where_a_replica_stopped_acknowledging(
     world: World, session: Session
 ) -> None:
-    await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
+    await turn(session, "semi_sync=on semi_sync_timeout=60s")
     world.replica.unregister()
     world.changes.clear()
     result = await turn(session, "semi_sync=on")
@@ -321,7 +321,7 @@ async def test_semi_sync_asked_again_is_repaired_where_a_replica_stopped_acknowl
     assert world.told() == []
     world.replica.silent = True
     world.replica.unregister()
-    (line,) = (await turn(session, "semi_sync=on", "sync_binlog=0")).unmet
+    (line,) = (await turn(session, "semi_sync=on sync_binlog=0")).unmet
     assert line.startswith("semi_sync is on and blocked: 0 of 1 replicas acknowledge")
     assert world.primary.variables["sync_binlog"] == "0"
 
@@ -346,7 +346,7 @@ async def test_a_rollback_that_enables_semi_sync_again_asks_for_new_evidence(
     world.primary.refusals["SET GLOBAL sync_binlog"] = 1227
     world.primary.acknowledges = False
     with pytest.raises(RolledBack, match="1227"):
-        await turn(session, "semi_sync=off", "sync_binlog=0")
+        await turn(session, "semi_sync=off sync_binlog=0")
     assert world.primary.variables[ENABLED] == "ON"
     assert world.document.content["yes_tx_at_enabling"] == 1
     assert (await protection(session)).state in ("armed", "blocked")
@@ -387,7 +387,7 @@ async def test_what_needs_a_dead_server_is_refused_and_one_that_is_late_is_not_s
     world.primary.statement_s = usual_s
     world.crash("db2")
     with pytest.raises(StackUnavailable, match=r"needs 1 replica, and db2 is down.*up"):
-        await turn(session, "semi_sync=on", "sync_binlog=0")
+        await turn(session, "semi_sync=on sync_binlog=0")
     assert (world.changes, world.document.version) == ([], 0)
     assert effects(await turn(session, "sync_binlog=0")) == {"sync_binlog": 0}
     world.crash("db1")

@@ -21,7 +21,7 @@ from tests.fakes.world import World
 from tests.known import known
 from tests.turning import sweep, turn
 
-BEFORE = ("sync_binlog=100", "rtt=5", "clients=3", "semi_sync=on")
+BEFORE = "sync_binlog=100 rtt=5 clients=3 semi_sync=on"
 TICK_S = 0.1
 
 
@@ -48,7 +48,7 @@ def ended(heard: Sequence[ExperimentProgress]) -> list[tuple[str, str]]:
 
 async def test_every_cell_is_settled_and_measured(world: World, session: Session) -> None:
     heard = Heard()
-    await turn(session, *BEFORE)
+    await turn(session, BEFORE)
     swept = await sweep(session, plan(session), heard.append)
     figures = {each.cell.labels: each for each in figures_of(swept.sweep.grid, swept.runs)}
     assert len(figures) == 4
@@ -69,7 +69,7 @@ async def test_every_cell_is_settled_and_measured(world: World, session: Session
 async def test_a_cancelled_sweep_goes_on_where_it_was(world: World) -> None:
     heard = Heard()
     async with world.attached("sweep", tick_s=TICK_S) as session:
-        await turn(session, *BEFORE)
+        await turn(session, BEFORE)
         before = world.taken
         task = asyncio.create_task(sweep(session, plan(session), heard.append))
         await until(lambda: len(ended(heard)) == 2)
@@ -100,7 +100,7 @@ async def test_what_is_there_is_not_continued_if_so_asked_nor_on_another_server(
 async def test_a_state_that_was_not_asked_fails_the_run_which_is_tried_once_more(
     world: World, session: Session
 ) -> None:
-    await turn(session, *BEFORE)
+    await turn(session, BEFORE)
     before = world.taken
     swept = await sweep(session, plan(session, "semi_sync_replicas=1,2"), lambda _: None)
     failed = [run for run in swept.runs if run.why]
@@ -113,7 +113,7 @@ async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_sett
     world: World, session: Session
 ) -> None:
     heard = Heard()
-    await turn(session, *BEFORE, "binlog_order_commits=off")
+    await turn(session, BEFORE, "binlog_order_commits=off")
     before = world.taken
     task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), heard.append))
     await until(lambda: ended(heard))
@@ -189,7 +189,7 @@ async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_giv
 ) -> None:
     async with world.started("sweep", tick_s=TICK_S) as session:
         await until(lambda: session.load.is_running)
-        await turn(session, *BEFORE)
+        await turn(session, BEFORE)
         before, marks = world.taken, session.event_log._last_mark
         await sweep(session, plan(session), lambda _: None)
         assert (world.taken, session.event_log._last_mark) == (before, marks + 2)
@@ -206,7 +206,7 @@ async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_giv
 async def test_an_open_loop_is_drained_and_goes_on(world: World) -> None:
     async with world.started("sweep", tick_s=TICK_S) as session:
         await until(lambda: session.load.is_running)
-        await turn(session, "load_mode=open", "rate=100")
+        await turn(session, "load_mode=open rate=100")
         swept = await sweep(session, plan(session, "rtt=0,20"), lambda _: None)
         assert (world.running_loads(), world.loads[0].running, world.loads[0].drains) == (1, True, 2)
     assert [run.setting for run in swept.runs] == [None, None]

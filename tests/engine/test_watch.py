@@ -18,7 +18,7 @@ from tests.known import known
 from tests.turning import turn
 from tests.waiting import load_runs, told, until_tick
 
-REQUESTS = ("semi_sync=on", "sync_binlog=0", "rtt=20", "sync_relay_log=1")
+REQUESTS = "semi_sync=on sync_binlog=0 rtt=20 sync_relay_log=1"
 LOST = ("semi_sync on", "sync_binlog 0")
 
 
@@ -29,7 +29,7 @@ def given_back(world: World) -> bool:
 
 async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes(world: World) -> None:
     async with world.started(reapply="ask", asks=True) as session, world.attached("set") as other:
-        await turn(session, *REQUESTS)
+        await turn(session, REQUESTS)
         await asyncio.sleep(5)
         world.restart("db1")
         await told(session, "db1 restarted and lost")
@@ -54,7 +54,7 @@ async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes(world
 async def test_a_restarted_replica_gets_its_own_settings_back_and_its_epoch_says_so(
     world: World, tui: Session
 ) -> None:
-    await turn(tui, "sync_relay_log=1", "sync_binlog=0")
+    await turn(tui, "sync_relay_log=1 sync_binlog=0")
     await asyncio.sleep(5)
     world.restart("db2")
     before = len(world.changes)
@@ -69,7 +69,7 @@ async def test_what_can_be_given_back_is_given_back_though_the_rest_cannot(
     world: World, tui: Session
 ) -> None:
     """The replica is dead, so semi-sync cannot go on; the primary's durability can."""
-    await turn(tui, "semi_sync=on", "sync_binlog=0")
+    await turn(tui, "semi_sync=on sync_binlog=0")
     await asyncio.sleep(5)
     world.crash("db2")
     await until_tick(tui, lambda tick: tick.state == "partial")
@@ -82,7 +82,7 @@ async def test_another_app_s_change_is_marked_and_our_load_follows_or_that_it_ca
     world: World, tui: Session
 ) -> None:
     async with world.attached("set") as other:
-        await turn(other, "clients=32", "workload=foo", "sync_binlog=0")
+        await turn(other, "clients=32 workload=foo sync_binlog=0")
         event = await told(tui, f"by {other.turns.actor.writer}")
         assert event.text.startswith("clients 8 → 32, workload update_index → foo, sync_binlog 1 → 0, by ")
         assert event.mark == (await until_tick(tui, load_runs)).epochs[-1].number == 1
@@ -103,12 +103,12 @@ async def test_what_another_app_changes_is_not_taken_for_a_hand_s_however_long_i
     async with world.attached("set") as other:
         world.links["db2"].retry_s = 4.0
         await turn(other, "partition=both")
-        await turn(other, "sync_binlog=0", "semi_sync=on", "partition=none", "rtt=2000")
+        await turn(other, "sync_binlog=0 semi_sync=on partition=none rtt=2000")
         await turn(tui, "innodb_flush_log_at_trx_commit=2")
         await turn(other, "sync_binlog=1")
         world.primary.refusals["SET GLOBAL innodb_flush_log_at_timeout"] = 1231
         with pytest.raises(RolledBack):
-            await turn(other, "sync_binlog=5", "innodb_flush_log_at_timeout=3")
+            await turn(other, "sync_binlog=5 innodb_flush_log_at_timeout=3")
         world.restart("db1")
         await told(tui, "re-applied: ", within_s=60)
         await asyncio.sleep(20)
@@ -134,7 +134,7 @@ async def test_a_replica_that_was_added_elsewhere_is_watched(world: World, tui: 
     world.grow()
     tick = await until_tick(tui, lambda tick: len(tick.links) == 2 and not tick.links[1].fault)
     assert (tick.state, tick.nodes[2].name) == ("up", "db3")
-    await turn(tui, "rtt@db3=20", "sync_relay_log@db3=1")
+    await turn(tui, "rtt@db3=20 sync_relay_log@db3=1")
     await until_tick(tui, lambda tick: tick.links[1].rtt_asked_ms == 20.0)
     assert world.servers["db3"].variables["sync_relay_log"] == "1"
 
@@ -142,7 +142,7 @@ async def test_a_replica_that_was_added_elsewhere_is_watched(world: World, tui: 
 async def test_a_stack_that_is_made_again_under_us_is_watched_and_driven_unless_its_load_was_stopped(
     world: World, tui: Session
 ) -> None:
-    await turn(tui, *REQUESTS)
+    await turn(tui, REQUESTS)
     world.remove()
     await until_tick(tui, lambda tick: tick.state == "down")
     await asyncio.sleep(30)
@@ -165,7 +165,7 @@ async def test_a_stack_that_is_made_again_under_us_is_watched_and_driven_unless_
 
 async def test_a_fall_back_to_async_is_told_and_its_epoch_claims_no_gain(world: World, tui: Session) -> None:
     """The cable out past the timeout, and in again: the whole story in events, epochs and the total."""
-    await turn(tui, "semi_sync=on", "rtt=20")
+    await turn(tui, "semi_sync=on rtt=20")
     await until_tick(tui, lambda tick: tick.protection.state == "protected")
     await turn(tui, "partition=both")
     assert (await told(tui, "bad: BLOCKED: commits wait")).mark is None
@@ -225,7 +225,7 @@ async def test_what_restarts_took_is_given_back_and_marked_whoever_else_looks(
     world: World, tui: Session
 ) -> None:
     async with world.started() as second:
-        await turn(tui, *REQUESTS)
+        await turn(tui, REQUESTS)
         await told(tui, "semi_sync off → on")
         await asyncio.sleep(5)
         world.restart("db1")
@@ -244,7 +244,7 @@ async def test_what_restarts_took_is_given_back_and_marked_whoever_else_looks(
 async def left_alone(world: World) -> None:
     """An app turns knobs and leaves; a while later the source restarts."""
     async with world.attached() as session:
-        await turn(session, *REQUESTS)
+        await turn(session, REQUESTS)
     await asyncio.sleep(30)
     world.restart("db1")
     await asyncio.sleep(30)
