@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ from tests.fakes.stack import FakeStatements
 from tests.fakes.world import World
 from tests.known import known
 from tests.turning import turn
-from tests.typed import fields, values_of
+from tests.typed import fields
 from tests.waiting import load_runs, until_tick
 
 
@@ -173,24 +174,23 @@ async def test_locks_are_asked_for_only_while_sessions_wait_and_rates_are_differ
 # The last seconds together: which are taken, and what ends a stretch
 
 VALUES: dict[str, Value] = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}
+COMMIT_MS = fields(
+    "REDO_FSYNC=3 BINLOG_WRITE=0 BINLOG_FSYNC=5 COMMIT_STAGE=9 FLUSH_LOCK=0 STATEMENT=9.5 IDLE=0.4"
+)
+"""What a commit takes, 10 ms in all, by what the server counts."""
 
 
 def sample(at_s: float, *, tps: float = 100, uuid: str = "u", booted_s: float = -1000) -> NodeSample:
-    """A primary that has committed at this pace since it booted, 10 ms each, 8 of them fsyncs."""
+    """A primary that has committed at this pace since it booted."""
     commits = round((at_s - booted_s) * tps)
-    each_ms = {
-        Source.REDO_FSYNC: 3.0,
-        Source.BINLOG_WRITE: 0.0,
-        Source.BINLOG_FSYNC: 5.0,
-        Source.COMMIT_STAGE: 9.0,
-        Source.FLUSH_LOCK: 0.0,
-        Source.STATEMENT: 9.5,
-        Source.IDLE: 0.4,
-    }
-    totals = {source: Total(commits, ms * commits) for source, ms in each_ms.items()}
+    totals = {Source[name]: Total(commits, ms * commits) for name, ms in COMMIT_MS.items()}
     status = ServerStatus(uptime_s=int(at_s - booted_s), binlog_cache_use=commits)
     view = NodeView("db1", "primary", reachable=True, is_source=True, server_uuid=uuid)
     return NodeSample(at_s, view, status, VALUES, commits=CommitSample(at_s + 0.01, totals))
+
+
+def samples(from_s: float, to_s: float, **more: Any) -> list[NodeSample]:
+    return [sample(half / 2, **more) for half in range(int(2 * from_s), int(2 * to_s) + 1)]
 
 
 def interval(start_s: float, *, tps: float = 100, **more: Any) -> Interval:
@@ -199,110 +199,60 @@ def interval(start_s: float, *, tps: float = 100, **more: Any) -> Interval:
     return replace(interval_of(start_s, [10_000] * commits, writes=commits), **more)
 
 
-def lookback(
-    seconds: float, *more: NodeSample, tps: float = 100, intervals: Iterable[Interval] = ()
-) -> SampleWindow:
-    """Both, cut at different moments, for so long; and what came then."""
-    seen, halves = SampleWindow(), range(int(2 * seconds))
-    seen.add_intervals([*(interval(0.2 + at / 2, tps=tps) for at in halves), *intervals])
-    for each in (*(sample(at / 2, tps=tps) for at in (*halves, 2 * seconds)), *more):
-        seen.add_sample(each)
-    return seen
+def intervals(from_s: float, to_s: float, **more: Any) -> list[Interval]:
+    """They cut time at other moments."""
+    return [interval(0.2 + half / 2, **more) for half in range(int(2 * from_s), int(2 * to_s))]
 
 
-def anatomy_s(seen: SampleWindow, since_s: float = 0.0) -> float | None:
-    """Of how many seconds the mean commit is taken apart."""
-    found = seen.stretch(since_s)
-    anatomy = found.anatomy() if found else None
-    return None if anatomy is None else anatomy.duration_s
-
-
-def truth_s(seen: SampleWindow, since_s: float = 0.0) -> float | None:
-    truth = seen.truth(since_s)
-    return None if truth is None else truth.duration_s
-
-
-def test_five_seconds_are_merged() -> None:
-    found = known(known(lookback(20).stretch(0.0)).anatomy())
-    assert (found.duration_s, found.mean_ms) == pytest.approx((5.0, 10.0))
-    assert found.parts == pytest.approx(
-        {
-            Part.WIRE: 0.4, Part.EXECUTE: 0.5, Part.FSYNC_QUEUE: 0.0, Part.REDO: 3.0, Part.BINLOG: 5.0,
-            Part.ENGINE: 1.0, Part.OTHER: 0.1,
-        }
-    )  # fmt: skip
-    assert lookback(20).commit_ms == pytest.approx(9.0)
-
-
-REACH = """\
-100 0.0   5.0
-6   0.0   5.0
-2   0.0   10.0
-100 17.3  2.0
-100 19.4  None
-100 1e999 None
-"""
-"""Commits a second, when something changed, and how far back the anatomy reaches after 20 s."""
-
-
-def test_for_want_of_commits_it_reaches_further_back_but_not_without_end_nor_across_a_change() -> None:
-    for tps, since_s, seconds in values_of(REACH):
-        assert anatomy_s(lookback(20, tps=tps), since_s) == pytest.approx(seconds)
-    truth = known(lookback(20).truth(17.3))
-    assert (truth.duration_s, truth.commits, truth.checks) == (2.0, 200, ())
-    assert [bool(known(lookback(seconds).truth(0.0)).checks) for seconds in (10, 15)] == [False, True]
-
-
-def test_what_began_before_a_change_or_prepared_the_table_does_not_count() -> None:
-    """A client that leaves finishes a commit of 3 s; the statements that prepare are the same account's."""
-    long = Histogram.of([3_000_000, 10_000])
-    after = [interval(20.2, service=long), *map(interval, (20.7, 21.2, 21.7))]
-    seen = lookback(20, *(sample(at / 2) for at in range(41, 45)), intervals=after)
-    assert anatomy_s(seen, 20.0) == pytest.approx(1.0)
-    assert known(known(seen.stretch(20.0)).anatomy()).mean_ms == pytest.approx(10.0)
+def said(looks: Iterable[NodeSample], load: Iterable[Interval], since_s: float = 0.0) -> str:
+    """Of how many seconds and commits the mean commit is taken apart, and the server's truth is told, when
+    something changed then."""
     seen = SampleWindow()
-    seen.add_intervals(interval(at / 2, state="preparing" if at < 34 else "running") for at in range(40))
-    for at in range(41):
-        seen.add_sample(sample(at / 2))
-    assert anatomy_s(seen) == pytest.approx(2.49)
+    seen.add_intervals(load)
+    for look in looks:
+        seen.add_sample(look)
+    pair, truth = seen.stretch(since_s), seen.truth(since_s)
+    anatomy = None if pair is None else pair.anatomy()
+    told = (
+        [f"anatomy {anatomy.duration_s:.2f} s {anatomy.commits} x {anatomy.mean_ms:g} ms"] if anatomy else []
+    )
+    if truth is not None:
+        checks = [f"{check.name} {check.holds}" for check in truth.checks]
+        told += [f"truth {truth.duration_s:g} s {truth.commits} in groups of {truth.group_size}", *checks]
+    return ", ".join(told)
 
 
-def test_a_load_that_stopped_right_after_a_change_leaves_the_truth() -> None:
-    seen = lookback(20, sample(20.5))
-    assert truth_s(seen, 20.1) is None
-    for at in range(42, 46):
-        seen.add_sample(sample(at / 2))
-    assert (truth_s(seen, 20.1), anatomy_s(seen, 20.1)) == (2.0, None)
-
-
-AWAY = NodeSample(20.5, NodeView("db1", "primary", reachable=False, is_source=True))
-
-
-@pytest.mark.parametrize(
-    "again", [(sample(20.5, uuid="v"),), (sample(20.5, booted_s=20.0),), (AWAY, sample(21.0))]
-)
-def test_a_server_that_restarted_or_was_away_begins_again(again: tuple[NodeSample, ...]) -> None:
-    seen = lookback(20, *again)
-    assert (anatomy_s(seen), truth_s(seen)) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("halves", "more", "commits", "group_size"), [(0, {}, 450, 1.0), (20, {"commits": None}, 400, None)]
-)
-def test_without_a_load_or_the_server_s_waits_there_is_truth_and_no_anatomy(
-    halves: int, more: dict[str, Any], commits: int, group_size: float | None
-) -> None:
-    seen = SampleWindow()
-    seen.add_intervals(interval(at / 2) for at in range(halves))
-    for at in range(10):
-        seen.add_sample(replace(sample(at / 2), **more))
-    assert anatomy_s(seen) is None
-    truth = known(seen.truth(0.0))
-    assert (truth.commits, truth.group_size, truth.binlog_fsyncs) == (commits, group_size, group_size)
+def test_which_seconds_are_taken_and_what_ends_a_stretch(snapshot: object) -> None:
+    all_s, of_load = samples(0, 20), intervals(0, 20)
+    away = NodeSample(20.5, NodeView("db1", "primary", reachable=False, is_source=True))
+    leaves = replace(interval(20.2), service=Histogram.of([3_000_000, 10_000]))
+    prepared = [replace(each, state="preparing") if each.start_s < 17 else each for each in of_load]
+    assert {
+        "five seconds are merged": said(all_s, of_load),
+        "too few for Little's law": said(samples(0, 10), intervals(0, 10)),
+        "for want of commits it reaches further back": said(samples(0, 20, tps=2), intervals(0, 20, tps=2)),
+        "but not for few": said(samples(0, 20, tps=6), intervals(0, 20, tps=6)),
+        "not across a change": said(all_s, of_load, 17.3),
+        "nothing right after one": said(all_s, of_load, 19.4),
+        "nor while one is under way": said(all_s, of_load, inf),
+        "a client that leaves finishes a commit of 3 s": said(
+            samples(0, 22), [*of_load, leaves, *intervals(20.5, 22)], 20.0
+        ),
+        "what prepares the table is no commit": said(all_s, prepared),
+        "the load stops right after a change": said([*all_s, sample(20.5)], of_load, 20.1),
+        "and a while later": said(samples(0, 22.5), of_load, 20.1),
+        "another server": said([*all_s, sample(20.5, uuid="v")], of_load),
+        "it restarted": said([*all_s, sample(20.5, booted_s=20.0)], of_load),
+        "it was away": said([*all_s, away, sample(21.0)], of_load),
+        "no load": said(all_s, []),
+        "it counts no waits": said([replace(each, commits=None) for each in all_s], of_load),
+    } == snapshot
 
 
 def test_replicas_and_what_is_sent_to_them() -> None:
-    seen = lookback(10)
+    seen = SampleWindow()
+    for look in samples(0, 10):
+        seen.add_sample(look)
     for at in range(10):
         seen.add_applied("db2", ApplierSample(float(at), Behind("", ""), Sent("", 1, 1000 * at)))
     seen.add_applied("db3", None)
@@ -313,8 +263,6 @@ def test_replicas_and_what_is_sent_to_them() -> None:
 
 # Questions sent over a connection: what a server refuses, and which dialect it turns out to speak
 
-REFUSED = ServerRefused(1146, "no such table")
-
 
 def saying(answers: dict[str, Sequence[Row]]) -> FakeStatements:
     """A connection of a server that answers these statements, and is lost at `lost`."""
@@ -323,7 +271,7 @@ def saying(answers: dict[str, Sequence[Row]]) -> FakeStatements:
         if statement == "lost":
             raise ServerUnreachable("the connection was lost")
         if statement not in answers:
-            raise REFUSED
+            raise ServerRefused(1146, "no such table")
         return answers[statement]
 
     return FakeStatements("db1", answer)
