@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from unittest.mock import Mock
 
 import pytest
 
@@ -16,7 +15,7 @@ from tests.fakes.clock import until
 from tests.fakes.world import TWO_REPLICAS, World
 from tests.known import known
 from tests.turning import turn
-from tests.waiting import load_runs, told, until_tick
+from tests.waiting import load_runs, tick_after, told, until_tick
 
 REQUESTS = "semi_sync=on sync_binlog=0 rtt=20 sync_relay_log=1"
 LOST = ("semi_sync on", "sync_binlog 0")
@@ -27,79 +26,82 @@ def given_back(world: World) -> bool:
     return (world.primary.enabled, world.primary.variables["sync_binlog"]) == (True, "0")
 
 
-async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes(world: World) -> None:
+async def log(session: Session, seconds: float = 10) -> list[str]:
+    """Look on for so many seconds; all that the log says by then, each line with severity and mark."""
+    ends_s = session.event_log.at_s + seconds
+    await until_tick(session, lambda tick: tick.at_s >= ends_s, within_s=2 * seconds)
+    events = (event for tick in session.past() for event in tick.events)
+    return [f"{event.severity} {event.mark or '-'}: {event.text}" for event in events]
+
+
+async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes(
+    world: World, snapshot: object
+) -> None:
     async with world.started(reapply="ask", asks=True) as session, world.attached("set") as other:
         await turn(session, REQUESTS)
-        await asyncio.sleep(5)
+        await log(session, 5)
         world.restart("db1")
-        await told(session, "db1 restarted and lost")
         await until_tick(session, lambda tick: tick.lost == LOST)
-        await asyncio.sleep(10)
         await session.console.give_back(False)
-        await told(session, "not restored: semi_sync, sync_binlog")
-        await asyncio.sleep(20)
-        assert (await until_tick(session, lambda _: True)).lost == ()
-        assert not world.primary.enabled
+        await log(session, 20)
+        assert ((await tick_after(session)).lost, world.primary.enabled) == ((), False)
         world.restart("db1")
         await until_tick(session, lambda tick: tick.lost == LOST)
         await turn(other, "sync_binlog=0")
-        await until_tick(session, lambda tick: tick.lost == ("semi_sync on",))
+        await until_tick(session, lambda tick: tick.lost == LOST[:1])
         await session.console.give_back(True)
-        await told(session, "mark: re-applied: ")
-        assert given_back(world)
-        assert (await until_tick(session, lambda _: True)).lost == ()
+        assert await log(session) == snapshot
+        assert ((await tick_after(session)).lost, given_back(world)) == ((), True)
 
 
 @TWO_REPLICAS
-async def test_a_restarted_replica_gets_its_own_settings_back_and_its_epoch_says_so(
-    world: World, tui: Session
+async def test_what_restarts_took_is_given_back_as_far_as_can_be_and_marked_whoever_else_looks(
+    world: World, tui: Session, snapshot: object
 ) -> None:
-    await turn(tui, "sync_relay_log=1 sync_binlog=0")
-    await asyncio.sleep(5)
-    world.restart("db2")
-    before = len(world.changes)
-    await told(tui, "re-applied: ")
-    tick = await until_tick(tui, load_runs)
-    assert [node.name for node in tick.nodes if node.restarted_s is not None] == ["db2"]
-    assert known(tick.epochs[-2].after).outage.restarts == ("db2",)
-    assert world.told()[before:] == ["db2: SET GLOBAL sync_relay_log = 1", "write document"]
-
-
-async def test_what_can_be_given_back_is_given_back_though_the_rest_cannot(
-    world: World, tui: Session
-) -> None:
-    """The replica is dead, so semi-sync cannot go on; the primary's durability can."""
-    await turn(tui, "semi_sync=on sync_binlog=0")
-    await asyncio.sleep(5)
+    async with world.started() as second:
+        await turn(tui, REQUESTS)
+        await log(tui, 5)
+        before = len(world.changes)
+        world.restart("db2")
+        tick = await tick_after(tui, 10)
+        assert world.told()[before:] == ["db2: SET GLOBAL sync_relay_log = 1", "write document"]
+        assert [node.name for node in tick.nodes if node.restarted_s is not None] == ["db2"]
+        assert [known(epoch.after).outage.restarts for epoch in tick.epochs] == [(), ("db2",)]
+        world.restart("db1")
+        world.sidecars["db2"].restart()
+        await log(tui)
+        assert given_back(world)
+        assert world.rtt_ms() == pytest.approx(20.0)
+        await until_tick(second, lambda tick: tick.protection.state == "protected")
+    # Replicas are dead, so semi-sync cannot go on; the source's durability can.
     world.crash("db2")
+    world.crash("db3")
     await until_tick(tui, lambda tick: tick.state == "partial")
     world.restart("db1")
-    await told(tui, "semi_sync on refused")
+    assert await log(tui) == snapshot
     assert (world.primary.enabled, world.primary.variables["sync_binlog"]) == (False, "0")
 
 
-async def test_another_app_s_change_is_marked_and_our_load_follows_or_that_it_cannot_is_told(
-    world: World, tui: Session
+async def test_another_app_s_changes_are_marked_and_our_load_follows_or_that_it_cannot_is_told(
+    world: World, tui: Session, snapshot: object
 ) -> None:
     async with world.attached("set") as other:
-        await turn(other, "clients=32 workload=foo sync_binlog=0")
-        event = await told(tui, f"by {other.turns.actor.writer}")
-        assert event.text.startswith("clients 8 → 32, workload update_index → foo, sync_binlog 1 → 0, by ")
-        assert event.mark == (await until_tick(tui, load_runs)).epochs[-1].number == 1
+        for number in range(10):  # ours reads the document as well, and does not make the other's old news
+            await turn(other, f"clients={20 + number} workload=foo")
+            await turn(tui, f"sync_relay_log={number + 2}")
+        await log(tui)
         settings = known(world.loads[0].settings)
-        assert (settings.clients, settings.workload) == (32, "foo")
+        assert (settings.clients, settings.workload) == (29, "foo")
         await turn(other, "workload=insert")
         world.trouble_at = len(world.changes)
-        await told(tui, "our load did not follow")
-        assert tui.monitor.failed is None
+        assert await log(tui) == snapshot
+        assert (tui.monitor.failed, world.requested["sync_relay_log@db2"]) == (None, 11)
 
 
 async def test_what_another_app_changes_is_not_taken_for_a_hand_s_however_long_it_takes(
     world: World, tui: Session
 ) -> None:
     """The server has the value seconds before the document says who asked for it."""
-    tell = Mock(wraps=tui.event_log.tell)
-    tui.event_log.tell = tell  # type: ignore[method-assign]
     async with world.attached("set") as other:
         world.links["db2"].retry_s = 4.0
         await turn(other, "partition=both")
@@ -110,24 +112,13 @@ async def test_what_another_app_changes_is_not_taken_for_a_hand_s_however_long_i
         with pytest.raises(RolledBack):
             await turn(other, "sync_binlog=5 innodb_flush_log_at_timeout=3")
         world.restart("db1")
-        await told(tui, "re-applied: ", within_s=60)
-        await asyncio.sleep(20)
+        await log(tui, 80)
         async with other.turns.change():
             world.primary.variables["sync_binlog"] = "0"
-            await asyncio.sleep(60)
-            assert not any(word in str(tell.mock_calls) for word in ("by hand", "waiting for"))
+            said = str(await log(tui, 60))
+        assert "re-applied: " in said
+        assert not any(words in said for words in ("by hand", "waiting for"))
         await told(tui, "sync_binlog 1 → 0, by hand on db1")
-
-
-async def test_a_change_of_another_is_not_lost_behind_one_of_ours(world: World, tui: Session) -> None:
-    """Ours reads the document as well, and must not make the other's change old news."""
-    async with world.attached("set") as other:
-        for number in range(10):
-            await turn(other, f"clients={20 + number}")
-            await turn(tui, f"sync_binlog={number + 2}")
-        await told(tui, "→ 29, by ")
-        await until(lambda: known(world.loads[0].settings).clients == 29)
-        assert world.requested == {"clients": 29, "sync_binlog": 11}
 
 
 async def test_a_replica_that_was_added_elsewhere_is_watched(world: World, tui: Session) -> None:
@@ -140,17 +131,15 @@ async def test_a_replica_that_was_added_elsewhere_is_watched(world: World, tui: 
 
 
 async def test_a_stack_that_is_made_again_under_us_is_watched_and_driven_unless_its_load_was_stopped(
-    world: World, tui: Session
+    world: World, tui: Session, snapshot: object
 ) -> None:
     await turn(tui, REQUESTS)
     world.remove()
     await until_tick(tui, lambda tick: tick.state == "down")
-    await asyncio.sleep(30)
-    assert tui.load.lost == "stack 'default' was removed"
+    await log(tui, 30)
     await tui.outside.provider.up(UpOptions(), lambda *_: None)
-    await told(tui, "warn: the stack was removed and created again")
-    tick = await until_tick(tui, lambda tick: load_runs(tick) and tick.links, within_s=60)
-    assert (tick.state, tick.protection.state, tick.links[0].rtt_asked_ms) == ("up", "off", 0.0)
+    tick = await until_tick(tui, lambda tick: tick.state == "up" and load_runs(tick), within_s=60)
+    assert (tick.protection.state, tick.links[0].rtt_asked_ms) == ("off", 0.0)
     assert (world.running_loads(), bool(tui.load.lost)) == (1, False)
     assert known(world.loads[-1].target).password == world.credentials.dsn_password
     with pytest.raises(UsageError, match="nothing to undo"):
@@ -158,24 +147,23 @@ async def test_a_stack_that_is_made_again_under_us_is_watched_and_driven_unless_
     await tui.console.toggle_load()
     world.remove()
     await tui.outside.provider.up(UpOptions(), lambda *_: None)
-    await told(tui, "created again")
-    await asyncio.sleep(10)
+    assert await log(tui, 20) == snapshot
     assert world.running_loads() == 0
 
 
-async def test_a_fall_back_to_async_is_told_and_its_epoch_claims_no_gain(world: World, tui: Session) -> None:
+async def test_a_fall_back_to_async_is_told_and_its_epoch_claims_no_gain(
+    world: World, tui: Session, snapshot: object
+) -> None:
     """The cable out past the timeout, and in again: the whole story in events, epochs and the total."""
     await turn(tui, "semi_sync=on rtt=20")
-    await until_tick(tui, lambda tick: tick.protection.state == "protected")
+    await log(tui, 5)
     await turn(tui, "partition=both")
-    assert (await told(tui, "bad: BLOCKED: commits wait")).mark is None
     await until_tick(tui, lambda tick: (tick.protection.oldest_wait_s or 0) > 5)
     world.primary.time_out()
-    await told(tui, "DEGRADED after 5.")
-    await asyncio.sleep(5)
+    await log(tui, 5)
     await turn(tui, "partition=none")
     world.primary.operational = True
-    await told(tui, "good: PROTECTED again after")
+    assert await log(tui) == snapshot
     tick = await until_tick(tui, lambda tick: tick.protection.state == "protected")
     *_, out, back = tick.epochs
     assert (out.verdict, out.delta_percent, back.verdict) == ("outage", None, "outage")
@@ -186,83 +174,32 @@ async def test_a_fall_back_to_async_is_told_and_its_epoch_claims_no_gain(world: 
 
 
 @TWO_REPLICAS
-async def test_a_repair_starts_stopped_threads_and_says_so_as_up_does(world: World, tui: Session) -> None:
-    assert await tui.console.repair() == ()
+async def test_a_repair_starts_what_stopped_and_says_so_as_up_does(
+    world: World, tui: Session, snapshot: object
+) -> None:
     number = tui.event_log.begin_change("semi_sync off → on")
     world.replica.io = "No"  # as a change restarts it, which is no event of its own
-    await asyncio.sleep(10)
+    await log(tui)
     world.replica.io = "Yes"
     tui.event_log.change_effective(number, "semi_sync off → on", "semi_sync off → on")
-    await asyncio.sleep(10)
-    events = (await until_tick(tui, lambda tick: tick.events)).events
-    assert [event.text for event in events if "thread" in event.text] == []
-    world.replica.sql, world.servers["db3"].io = "No", "No"
-    await told(tui, "warn: db2: SQL thread stopped")
     steps: list[str] = []
+    await log(tui)
+    world.replica.sql, world.servers["db3"].io = "No", "No"
+    await log(tui)
     done = await tui.console.repair(lambda text, _=None: steps.append(text))
-    assert sorted(done) == ["db2: SQL thread started", "db3: IO thread started"]
     assert set(done) <= set(steps)
-    await told(tui, "repaired: ")
-    await told(tui, "both threads run again")
+    await log(tui)
+    world.crash("db1")
+    world.sidecars["db2"].stop()
+    await log(tui)
+    assert [*done, *await tui.console.repair(), *await log(tui)] == snapshot
     await turn(tui, "partition=both")
     world.replica.io = "Connecting"
     async with asyncio.timeout(5):  # it is not waited for behind a link that is cut
         assert await tui.console.repair() == ()
 
 
-async def test_a_repair_says_which_servers_it_started_and_what_it_set_again(world: World) -> None:
-    async with world.started(reapply="off") as session:
-        await turn(session, "sync_binlog=0")
-        world.crash("db1")
-        world.sidecars["db2"].stop()
-        await told(session, "bad: db1 is down")
-        done = await session.console.repair()
-        assert done == ("db1: server started", "db2: sidecar started", "sync_binlog set again")
-        await told(session, "good: db1 answers again")
-
-
-async def test_what_restarts_took_is_given_back_and_marked_whoever_else_looks(
-    world: World, tui: Session
-) -> None:
-    async with world.started() as second:
-        await turn(tui, REQUESTS)
-        await told(tui, "semi_sync off → on")
-        await asyncio.sleep(5)
-        world.restart("db1")
-        world.sidecars["db2"].restart()
-        assert (await told(tui, "mark: re-applied: ")).mark is not None
-        await asyncio.sleep(10)
-        assert given_back(world)
-        assert world.rtt_ms() == pytest.approx(20.0)
-        await until_tick(second, lambda tick: tick.protection.state == "protected")
-    assert (await until_tick(tui, load_runs)).epochs[-1].title.startswith("re-applied: ")
-
-
 # -- while no app looks
-
-
-async def left_alone(world: World) -> None:
-    """An app turns knobs and leaves; a while later the source restarts."""
-    async with world.attached() as session:
-        await turn(session, REQUESTS)
-    await asyncio.sleep(30)
-    world.restart("db1")
-    await asyncio.sleep(30)
-
-
-@pytest.mark.parametrize("yes", [True, False])
-async def test_up_gives_back_what_it_is_allowed_to(world: World, yes: bool) -> None:
-    await left_alone(world)
-    asked: list[str] = []
-
-    async def consent(lost: Desired) -> bool:
-        asked.extend(map(str, lost))
-        return yes
-
-    async with world.attached("up", reapply="ask") as session:
-        await session.up(lambda *_: None, consent)
-        assert asked == ["semi_sync", "sync_binlog"]
-        assert given_back(world) is yes
 
 
 async def test_what_an_experiment_s_restart_took_is_the_experiment_s_to_give_back(world: World) -> None:
@@ -276,23 +213,32 @@ async def test_what_an_experiment_s_restart_took_is_the_experiment_s_to_give_bac
 
 
 async def test_what_restarts_took_while_no_app_looked_is_asked_for_told_or_given_back_at_the_start(
-    world: World,
+    world: World, snapshot: object
 ) -> None:
-    await left_alone(world)
+    async with world.attached() as session:
+        await turn(session, REQUESTS)
+    await asyncio.sleep(30)
+    world.restart("db1")
     world.sidecars["db2"].restart()
+    await asyncio.sleep(30)
+    asked: list[str] = []
+
+    async def refuse(lost: Desired) -> bool:
+        asked.extend(map(str, lost))
+        return False
+
+    async with world.attached("up", reapply="ask") as session:
+        await session.up(lambda *_: None, refuse)
+        said = [asked, [event.text for event in session.event_log.take_events()]]
     async with world.started(reapply="ask", asks=True) as session:
         assert (await until_tick(session, lambda tick: tick.lost)).lost[:2] == LOST
-    for reapply in ("ask", "off"):
+    for reapply in ("ask", "off", "auto"):
+        assert not given_back(world)
         async with world.started(reapply=reapply) as session:
-            await told(session, f"reapply = {reapply}")
-            await asyncio.sleep(5)
-    assert not given_back(world)
-    async with world.started() as session:
-        assert given_back(world)
-        assert world.rtt_ms() == pytest.approx(20.0)
-        words = str((await until_tick(session, lambda tick: tick.events)).events)
-        assert "db1 restarted while no app was attached and lost" in words
-        assert "<Severity.MARK: 'mark'>, text='re-applied: " in words
+            said.append(await log(session, 1))
+    assert said == snapshot
+    assert given_back(world)
+    assert world.rtt_ms() == pytest.approx(20.0)
     world.primary.variables["sync_binlog"] = "7"  # by hand, and nothing restarted
     async with world.started():
         assert world.primary.variables["sync_binlog"] == "7"
@@ -301,7 +247,7 @@ async def test_what_restarts_took_while_no_app_looked_is_asked_for_told_or_given
 async def test_a_restarted_sidecar_is_probed_again_and_gets_its_links_back(
     world: World, tui: Session
 ) -> None:
-    await asyncio.sleep(5)
+    await log(tui, 5)
     for sidecar in world.sidecars.values():
         sidecar.restart()
     await told(tui, "the sidecar of db2 restarted")
@@ -310,7 +256,7 @@ async def test_a_restarted_sidecar_is_probed_again_and_gets_its_links_back(
     assert world.sidecars["db2"].watched == {"db1"}
     await turn(tui, "rtt=85")
     for sidecar in world.sidecars.values():
-        await asyncio.sleep(5)
+        await log(tui, 5)
         sidecar.restart()
         assert world.rtt_ms() < 43
         await until(lambda: world.rtt_ms() == pytest.approx(85.0))
@@ -318,35 +264,24 @@ async def test_a_restarted_sidecar_is_probed_again_and_gets_its_links_back(
 
 
 @TWO_REPLICAS
-async def test_a_variable_that_is_set_by_hand_is_a_mark_and_begins_an_epoch(
-    world: World, tui: Session
-) -> None:
-    world.primary.variables["sync_binlog"] = "0"
-    assert (await told(tui, "mark: sync_binlog 1 → 0, by hand on db1")).mark == 1
-    epoch = (await until_tick(tui, load_runs)).epochs[-1]
-    assert (epoch.number, epoch.title) == (1, "sync_binlog 1 → 0")
-    world.primary.variables["sync_binlog"] = "1"
-    await told(tui, "sync_binlog 0 → 1, by hand on db1, as requested again")
-    world.servers["db3"].variables["sync_relay_log"] = "7"
-    assert (await told(tui, "sync_relay_log@db3 10000 → 7, by hand on db3")).mark == 3
-    await asyncio.sleep(10)
-    assert (tui.event_log._last_mark, world.requested) == (3, {})
-
-
-async def test_our_own_change_is_marked_once_and_what_was_requested_before_we_came_is_no_news(
-    world: World,
+async def test_a_variable_that_is_set_by_hand_and_our_own_changes_are_marked_once_and_begin_epochs(
+    world: World, snapshot: object
 ) -> None:
     async with world.attached() as before:
-        await turn(before, "rtt=5")
+        await turn(before, "rtt=5")  # which is no news to who comes later
     async with world.started() as tui:
-        await until_tick(tui, load_runs)
         await turn(tui, "clients=4")
-        await turn(tui, "sync_binlog=0")
-        await asyncio.sleep(5)
-        events = (await until_tick(tui, lambda tick: tick.events)).events
-        marks = [event.text for event in events if event.mark is not None]
-        assert marks == ["clients 8 → 4", "SET GLOBAL sync_binlog = 0"]
+        await turn(tui, "innodb_flush_log_at_trx_commit=2")
+        for value in ("0", "1"):
+            await log(tui)
+            world.primary.variables["sync_binlog"] = value
+        await log(tui)
+        world.servers["db3"].variables["sync_relay_log"] = "7"
+        assert await log(tui) == snapshot
+        epochs = (await tick_after(tui)).epochs
+        assert [f"{epoch.number} {epoch.title}" for epoch in epochs] == snapshot
         assert len(world.loads[0].history) == 2
+        assert "sync_binlog" not in world.requested
 
 
 async def test_addresses_that_move_are_followed_by_watcher_and_load(world: World, tui: Session) -> None:
@@ -360,15 +295,14 @@ async def test_addresses_that_move_are_followed_by_watcher_and_load(world: World
 
 @TWO_REPLICAS
 async def test_transactions_that_the_source_lacks_are_told_once_and_a_commit_that_waits_is_none(
-    world: World, tui: Session
+    world: World, tui: Session, snapshot: object
 ) -> None:
     # A replica may have executed what the source's session still holds.
     world.replica.errant, world.primary.owned = "uuid-0:100000", "uuid-0:100000#48"
-    await asyncio.sleep(30)
-    assert "lacks" not in str((await until_tick(tui, load_runs)).events)
+    await log(tui, 30)
     world.servers["db3"].errant = "uuid-9:443-8709"
-    await told(tui, "bad: db3 has 8,267 transactions that the source lacks: uuid-9:443-8709")
+    await log(tui, 30)
     tick = await until_tick(tui, load_runs)
     assert [node.errant_gtids for node in tick.nodes] == [None, "", "uuid-9:443-8709"]
     world.servers["db3"].errant = ""
-    await told(tui, "good: db3 no longer has transactions that the source lacks")
+    assert await log(tui, 30) == snapshot
