@@ -11,7 +11,6 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageE
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
 from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, UnderWay
-from replexplorer.core.server.node_view import diverged_words
 from replexplorer.core.system import GROUP
 from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.change.roles import RoleChanges
@@ -22,24 +21,26 @@ from replexplorer.ports import LoadSettings
 from tests.fakes.clock import until
 from tests.fakes.world import TWO_REPLICAS, World
 from tests.turning import inject, turn
-from tests.typed import table_of, values_of
+from tests.typed import values_of
 from tests.waiting import tick_after, told
+
+
+async def report(world: World, session: Session, done: RoleChange | None = None) -> list[str]:
+    """What was done, step by step, and how all nodes are left by that."""
+    lines = [] if done is None else [done.words, *steps(done), *done.warnings]
+    for node in (await session.status()).nodes:
+        server = world.servers[node.name]
+        writes = server.running and server.variables["super_read_only"] == "OFF"
+        follows = f" of {server.follows}" if server.is_replica else ""
+        lines.append(
+            f"{node.name} {node.role}{follows}{', takes writes' * writes}: {node.diverged or 'as it should be'}"
+        )
+    under_way = world.document.content.get("role_change")
+    return [*lines, f"at their start: {world.boot_roles}", *(["a change is under way"] if under_way else [])]
 
 
 def steps(done: RoleChange) -> list[str]:
     return [f"{step.node}: {step.name}" for step in done.steps]
-
-
-async def standing(world: World, session: Session) -> str:
-    """Each node's role, and who takes writes; a change of roles that is recorded as under way."""
-    roles = [str(node.role) for node in (await session.status()).nodes]
-    open_ones = [
-        f"{each.node} takes writes"
-        for each in world.servers.values()
-        if each.running and each.variables["super_read_only"] == "OFF"
-    ]
-    under_way = ["a change is under way"] if world.document.content.get("role_change") else []
-    return ", ".join([" ".join(roles), *open_ones, *under_way])
 
 
 @TWO_REPLICAS
@@ -50,17 +51,14 @@ async def test_the_replica_that_has_received_most_takes_the_place_of_a_dead_sour
     world.servers["db3"].applied["queued"] = "uuid-0:900-902"
     world.crash("db1")
     done = await session.console.failover()
-    assert [done.words, *steps(done)] == snapshot
+    assert await report(world, session, done) == snapshot
     parts = (done.rto.detect_ms, done.rto.promote_ms, done.rto.first_write_ms)
     assert sum(filter(None, parts)) == pytest.approx(done.rto.total_ms)
     assert done.fenced
-    assert await standing(world, session) == "down replica primary, db3 takes writes"
-    assert world.servers["db2"].follows == "db3"
-    assert world.boot_roles == BootRoles("db3", frozenset({"db1"}))
 
 
 async def test_an_old_source_comes_back_without_writes_and_is_copied_where_it_cannot_follow(
-    world: World, session: Session
+    world: World, session: Session, snapshot: object
 ) -> None:
     asked: list[tuple[str, str]] = []
 
@@ -72,34 +70,30 @@ async def test_an_old_source_comes_back_without_writes_and_is_copied_where_it_ca
     world.crash("db1")
     await session.console.failover()
     old.boot()
-    assert await standing(world, session) == "detached primary, db2 takes writes"
+    story = [await report(world, session)]
     with pytest.raises(StackUnavailable, match="needs 1 replica, and db1 follows no source"):
         await turn(session, "semi_sync=on")
     old.errant = "uuid-0:77-79"
     with pytest.raises(StackUnavailable, match="db1 keeps 3 transactions that the source lacks"):
         await rejoin("db1", consents)
     done = await rejoin("db1", consents)
-    assert asked == [("db1", "uuid-0:77-79")] * 2
-    assert done.words == "db1 follows db2 again, and lost 3 transactions"
-    assert done.errant_gtids == {"db1": "uuid-0:77-79"}
-    assert await standing(world, session) == "replica primary, db2 takes writes"
-    assert world.boot_roles == BootRoles("db2")
-    assert (await rejoin("db1")).steps == ()
-    assert "db1: copy db2" in steps(await rejoin("db1", copy=True))
+    assert (asked, done.errant_gtids) == ([("db1", "uuid-0:77-79")] * 2, {"db1": "uuid-0:77-79"})
+    story += [await report(world, session, done), steps(await rejoin("db1"))]
+    story.append(steps(await rejoin("db1", copy=True)))
 
-    async def stopped() -> RoleChange:
+    async def stopped() -> list[str]:
         await session.fleet.member("db1").run("STOP REPLICA")
-        return await rejoin("db1")
+        done = await rejoin("db1")
+        return [*steps(done), f"lost: {done.rpo.commits} {done.errant_gtids}"]
 
     old.errant, world.primary.owned = (
         "uuid-1:100000",
         "uuid-1:100000#48",
     )  # executed before it is acknowledged
-    done = await stopped()
-    assert (steps(done)[-1], done.rpo.commits, done.errant_gtids) == ("db1: follow db2", 0, {})
+    story.append(await stopped())
     world.primary.purged = "uuid-9:1-5"  # as of a source that was itself made by a copy
-    done = await stopped()
-    assert ("db1: copy db2" in steps(done), done.rpo.commits) == (True, 0)
+    story.append(await stopped())
+    assert story == snapshot
 
 
 JOINING = """\
@@ -118,8 +112,9 @@ async def test_a_node_that_joins_is_given_a_copy_where_that_is_sooner_and_possib
         world.primary.purged = purged
         world.primary.refusals = {"INSTALL PLUGIN": refusal} if refusal else {}
         async with world.attached("lab") as session:
+            await turn(session, "rtt=85")
             await session.rig.scale(2, steps)
-            assert await standing(world, session) == "primary replica replica, db1 takes writes"
+            assert (world.requested["rtt@db3"], world.servers["db3"].io) == (85, "Yes")
         assert (world.servers["db3"].missing == 0) == copied
         assert ("db3: gets a copy of db1" in str(steps.mock_calls)) == (copied or bool(refusal))
 
@@ -153,7 +148,9 @@ async def test_a_failover_counts_what_clients_of_the_ledger_load_were_told_of(
 
 
 @TWO_REPLICAS
-async def test_what_no_node_hands_on_has_to_be_accepted_by_name(world: World, session: Session) -> None:
+async def test_what_no_node_hands_on_has_to_be_accepted_by_name(
+    world: World, session: Session, snapshot: object
+) -> None:
     world.servers["db2"].has = "uuid-0:1-9"
     world.servers["db3"].has = "uuid-0:1-12, uuid-2:1-200"
     world.servers["db3"].sql, world.servers["db3"].sql_errno = "No", 1062
@@ -162,29 +159,20 @@ async def test_what_no_node_hands_on_has_to_be_accepted_by_name(world: World, se
         await session.console.failover()
     with pytest.raises(UsageError, match="--to NODE --accept-loss"):
         await session.console.failover(accept_loss=True)
-    assert await standing(world, session) == "down replica replica"
-    assert (world.servers["db2"].follows, world.boot_roles) == ("db1", BootRoles("db1"))
+    story = await report(world, session)
     done = await session.console.failover("db2", accept_loss=True)
-    assert (done.source, done.rpo.accepted) == ("db2", "uuid-0:10-12")
-    assert any("3 transactions that other nodes had are lost" in each for each in done.warnings)
-    assert done.words.splitlines()[1] == "3 transactions lost, as accepted: uuid-0:10-12"
-
-
-async def diverged(session: Session) -> list[str | None]:
-    """Why each node is to be copied."""
-    return [node.diverged for node in (await session.status()).nodes]
+    assert [*story, done.rpo.accepted, *await report(world, session, done)] == snapshot
 
 
 @TWO_REPLICAS
 async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
-    world: World, session: Session
+    world: World, session: Session, snapshot: object
 ) -> None:
     """It once was the source, and follows again without what it lost: that never comes back by itself."""
     await turn(session, "semi_sync=on")
     world.servers["db1"].has = "uuid-0:1-9, uuid-1:1-6"
     world.servers["db2"].has = "uuid-0:1-9, uuid-1:1-4"
-    why = "lost the end of its own log: it lacks 2 transactions that it numbered itself (uuid-1:5-6)"
-    assert await diverged(session) == [None, diverged_words(why, "db2", session.name), None]
+    story = await report(world, session)
     status = await session.status()
     assert [node.lag_s for node in status.nodes[1:]] == [None, 0.0]
     assert (status.protection.state, status.protection.diverged) == ("armed", ("db2",))
@@ -193,16 +181,12 @@ async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
     await inject(session, "receiver_stop@db2")
     await session.console.clear()
     await session.up(lambda *_: None)
-    assert any(f"db2 is not started: it {why}" in each for each in session.restorer.repaired)
+    assert "db2 is not started: it lost the end of its own log" in str(session.restorer.repaired)
     assert world.servers["db2"].io == "No", "started it would be taken for whole"
-    done = await session.console.rejoin("db2")
-    assert "db2: copy db1" in steps(done)
-    assert (done.rpo.commits, done.warnings) == (0, (f"db2 {why}: it gets a copy of db1",))
-    assert await diverged(session) == [None] * 3
+    story += await report(world, session, await session.console.rejoin("db2"))
     # A source that started again with an earlier end of its log gives the same numbers to others.
     world.servers["db1"].has, world.servers["db2"].has = "uuid-0:1-4", "uuid-0:1-6"
-    why = "has 2 transactions that db1 numbered itself and lost (uuid-0:5-6)"
-    assert (await diverged(session))[1] == diverged_words(why, "db2", session.name)
+    assert [*story, *await report(world, session)] == snapshot
 
 
 async def test_nothing_is_said_of_the_log_of_a_node_that_is_being_copied(world: World, tui: Session) -> None:
@@ -216,18 +200,17 @@ async def test_nothing_is_said_of_the_log_of_a_node_that_is_being_copied(world: 
     await told(tui, "db2 DIVERGED: it lost the end of its own log")
 
 
-@pytest.mark.parametrize(("flush", "copied"), [(0, True), (2, False)])
+@pytest.mark.parametrize("flush", [0, 2])
 async def test_a_source_whose_engine_may_have_lost_rows_that_its_binlog_has_is_copied(
-    world: World, session: Session, flush: int, copied: bool
+    world: World, session: Session, flush: int, snapshot: object
 ) -> None:
     """Killed with 2 it loses none: the operating system has them."""
     await turn(session, f"innodb_flush_log_at_trx_commit={flush}")
     world.crash("db1")
     await session.console.failover()
     world.servers["db1"].boot()
-    assert ((await diverged(session))[0] is not None) is copied
-    assert ("db1: copy db2" in steps(await session.console.rejoin("db1"))) is copied
-    assert await diverged(session) == [None, None]
+    story = await report(world, session)
+    assert [*story, *await report(world, session, await session.console.rejoin("db1"))] == snapshot
 
 
 async def test_what_cannot_be_done_is_refused_in_a_line(
@@ -247,35 +230,35 @@ async def test_what_cannot_be_done_is_refused_in_a_line(
 
 
 @TWO_REPLICAS
-async def test_what_is_for_a_role_stays_with_the_role(world: World, session: Session) -> None:
-    await turn(session, "semi_sync=on sync_binlog=0 rtt@db2=10 rtt@db3=40 fsync_delay@db2=3")
-    await session.console.switchover("db2")
-    assert await standing(world, session) == "replica primary replica, db2 takes writes"
-    assert world.boot_roles == BootRoles("db2")
+async def test_what_is_for_a_role_stays_with_the_role(
+    world: World, session: Session, snapshot: object
+) -> None:
+    await turn(session, "semi_sync=on sync_binlog=0 rtt@db2=10 rtt@db3=40 rtt@db2:db3=20 fsync_delay@db2=3")
+    done = await session.console.switchover("db2")
     with pytest.raises(UsageError, match="db2 is the source, and would go with the last nodes"):
         await session.console.scale(0)
     status = await session.status()
-    asked = {str(name): view.requested for name, view in status.knobs.items() if name.key == "rtt"}
-    assert {name: ms for name, ms in asked.items() if ms} == {"rtt@db1": 10.0, "rtt@db3": 40.0}
-    assert all(view.effective == view.requested for name, view in status.knobs.items() if name.key == "rtt")
-    assert status.knobs[KnobName("fsync_delay", "db1")].requested == 3.0
+    knobs = [
+        f"{name} {view.requested} {view.effective}"
+        for name, view in status.knobs.items()
+        if view.requested != view.default
+    ]
+    assert [*await report(world, session, done), *knobs, str(status.protection.state)] == snapshot
     assert [each.variables["sync_binlog"] for each in world.servers.values()] == ["1", "0", "1"]
-    assert status.protection.state == "protected"
     assert world.servers["db1"].variables["rpl_semi_sync_source_enabled"] == "OFF"
 
 
 async def test_semi_sync_waits_for_a_rejoin_where_no_node_could_acknowledge_and_a_cut_link_heals(
-    world: World, session: Session
+    world: World, session: Session, snapshot: object
 ) -> None:
     await turn(session, "semi_sync=on")
     await inject(session, "partition=both kill")
-    [warning] = (await session.console.failover()).warnings
-    assert "semi_sync is not in force: semi_sync=on needs 1 replica" in warning
+    story = await report(world, session, await session.console.failover())
     await session.console.clear()
     status = await session.status()
     assert (status.protection.state, status.faults) == ("off", ())
     async with world.brought_up() as other:
-        assert await standing(world, other) == "detached primary, db2 takes writes"
+        assert [*story, *await report(world, other)] == snapshot
     await session.console.rejoin("db1")
     assert (await session.status()).protection.state == "protected"
 
@@ -298,19 +281,19 @@ class Killed(BaseException):
 
 
 LAST_STEPS = """\
-end the old source    -> primary replica replica, db1 takes writes
-fence the old source  -> primary replica replica, db1 takes writes
-drain the relay log   -> primary replica replica, db1 takes writes
-promote               -> primary replica replica, db1 takes writes
-let the knobs follow  -> detached primary replica, db2 takes writes
+end the old source
+fence the old source
+drain the relay log
+promote
+let the knobs follow
 """
 
 
 async def test_a_failover_whose_app_is_killed_is_ended_by_the_next_up(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, snapshot: object
 ) -> None:
-    record = RoleRun.record
-    for last, after in table_of(LAST_STEPS, "->"):
+    record, story = RoleRun.record, {}
+    for last in LAST_STEPS.splitlines():
         world = World(replicas=2)
 
         async def recorded(run: RoleRun, change: UnderWay | None, last: str = last) -> None:
@@ -329,22 +312,18 @@ async def test_a_failover_whose_app_is_killed_is_ended_by_the_next_up(
                     await session.console.failover()
         assert world.document.content["role_change"] is not None
         async with world.brought_up() as session:
-            assert await standing(world, session) == after
+            story[last] = await report(world, session)
+    assert story == snapshot
 
 
 async def test_an_interrupted_failover_is_told_where_nothing_can_be_done_yet(
-    world: World, session: Session
+    world: World, session: Session, snapshot: object
 ) -> None:
     world.crash("db1")
     change = UnderWay(ChangeKind.FAILOVER, "db1", "db2", "drain the relay log", "failover (pid 7)", 0.0)
     world.document.content["role_change"] = asdict(change)
-    assert str(await session.roles.settle()).startswith(
-        "failover from db1 to db2, begun by failover (pid 7), was interrupted at 'drain the relay log',"
-        " and cannot be ended yet: db1 is down, and db2 was not promoted"
-    )
-    assert await standing(world, session) == "down replica, a change is under way"
-    await session.console.failover()
-    assert await standing(world, session) == "down primary, db2 takes writes"
+    story = [await session.roles.settle(), *await report(world, session)]
+    assert [*story, *await report(world, session, await session.console.failover())] == snapshot
 
 
 FAILING = """\
@@ -395,22 +374,15 @@ async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
     assert [status.knobs[name].effective for name in names] == [40.0, 4.0, "on"]
 
 
-# Which node is the source is seen at every look, and what is asked of the source follows it
-
-
 @TWO_REPLICAS
-async def test_what_is_for_a_link_stays_with_its_two_nodes(world: World, session: Session) -> None:
-    """Also for who comes after the change of the source."""
+async def test_what_is_for_a_link_stays_with_its_two_nodes_though_another_is_made_the_source_by_hand(
+    world: World, session: Session
+) -> None:
     await turn(session, "delay_to_replica@db2=30 rtt@db3=8 rtt@db2:db3=20")
-    rules = {name: dict(sidecar.shapes) for name, sidecar in world.sidecars.items()}
+    before = [dict(sidecar.shapes) for sidecar in world.sidecars.values()]
     world.elect("db2")
     await session.state.refresh()
     requested = {str(name): value for name, value in session.state.requested.values.items()}
     assert requested == {"delay_to_primary@db1": 30.0, "rtt@db1:db3": 8.0, "rtt@db3": 20.0}
     assert session.state.lost_values(world.node_names) == {}, "no rule has to move"
-    assert {name: dict(sidecar.shapes) for name, sidecar in world.sidecars.items()} == rules
-    async with world.attached("status") as other:
-        links = (await other.status()).links
-    assert [f"{link.replica} {link.rtt_asked_ms:g} {link.fault}" for link in links] == [
-        "db1 30 None", "db3 20 None", "db1:db3 8 None",
-    ]  # fmt: skip
+    assert [dict(sidecar.shapes) for sidecar in world.sidecars.values()] == before
