@@ -33,7 +33,7 @@ async def report(world: World, session: Session, done: RoleChange | None = None)
         writes = server.running and server.variables["super_read_only"] == "OFF"
         follows = f" of {server.follows}" if server.is_replica else ""
         lines.append(
-            f"{node.name} {node.role}{follows}{', takes writes' * writes}: {node.diverged or 'as it should be'}"
+            f"{node.name} {node.role}{follows}{', takes writes' * writes}: {node.diverged or 'whole'}"
         )
     under_way = world.document.content.get("role_change")
     return [*lines, f"at their start: {world.boot_roles}", *(["a change is under way"] if under_way else [])]

@@ -12,7 +12,7 @@ import pytest
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, TakenAway
 from replexplorer.core.load.interval import Measurement
 from replexplorer.core.tick import Tick
-from replexplorer.engine.outcome import DrivenLoad, Status
+from replexplorer.engine.outcome import Status
 from replexplorer.engine.session import Session
 from replexplorer.reports.conditions import conditions_of
 from tests.fakes.clock import cancelled_in_round, virtual
@@ -22,7 +22,7 @@ from tests.turning import turn
 from tests.waiting import load_runs, told, until_tick
 
 
-async def test_from_nothing_to_a_running_load_and_its_end() -> None:
+async def test_from_nothing_to_a_running_load_and_its_end_and_to_a_stack_that_lives() -> None:
     world, steps = World(exists=False), list[str]()
     session = world.session()
     await session.start(lambda text, _=None: steps.append(text))
@@ -38,14 +38,11 @@ async def test_from_nothing_to_a_running_load_and_its_end() -> None:
     assert line == "stack 'default' keeps running (2 servers, no load); `replexplorer down` removes it"
     with pytest.raises(AssertionError, match="the ticks ended before it was closed"):
         await asyncio.wait_for(reading, 0.01)
-
-
-async def test_a_live_stack_is_attached_to_and_not_brought_up(world: World) -> None:
     world.stack_failure = StackUnavailable("up was called")
     async with world.attached() as other:
         await turn(other, "clients=3 workload=foo")
-    async with world.started() as session:
-        load = known((await until_tick(session, load_runs)).load)
+    async with world.started() as again:
+        load = known((await until_tick(again, load_runs)).load)
         assert (load.clients, load.workload) == (3, "foo")
 
 
@@ -243,16 +240,16 @@ async def test_links_that_stay_cut_are_named_at_the_end_in_commands_of_this_stac
 async def test_threads_that_were_stopped_are_started_by_up_and_one_that_cannot_is_named_at_once(
     world: World, session: Session
 ) -> None:
-    world.replica.io = world.replica.sql = "No"
+    replica = world.replica
+    replica.io = replica.sql = "No"
     async with asyncio.timeout(20):
         await session.up(lambda *_: None)
-        assert (world.replica.io, world.replica.sql) == ("Yes", "Yes")
-        world.replica.sql, world.replica.sql_errno = "No", 1062
+        assert (replica.io, replica.sql) == ("Yes", "Yes")
+        replica.sql, replica.sql_errno = "No", 1062
         with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io on, sql error\)"):
             await session.up(lambda *_: None)
-        world.replica.sql, world.replica.sql_errno = "Yes", 0
-        world.replica.io, world.replica.io_errno = "No", 1236
-        world.replica.refusals["START REPLICA"] = 1200
+        replica.boot()
+        replica.io, replica.io_errno, replica.refusals = "No", 1236, {"START REPLICA": 1200}
         with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io error, sql on\)"):
             await session.up(lambda *_: None)
 
@@ -336,28 +333,25 @@ async def glance(world: World, *, within_s: float = 6.0) -> Status:
         return await session.status()
 
 
-def seen(status: Status) -> str:
+async def seen(world: World) -> str:
     """`partial: db1`: the state, and the nodes that answer."""
+    status = await glance(world)
     return f"{status.state}: {' '.join(node.name for node in status.nodes if node.reachable)}"
 
 
-async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
+async def test_a_dead_node_costs_nothing_and_the_rest_is_told(snapshot: object) -> None:
     world = World(replicas=2)
     world.crash("db2")
-    status = await glance(world, within_s=0.2)
-    assert seen(status) == "partial: db1 db3"
-    assert (status.protection.state, status.load) == ("off", DrivenLoad(None, 0))
-    source, lost, whole = status.nodes
-    assert (whole.gtid_executed, whole.missing_gtids, lost.missing_gtids) == (source.gtid_executed, "", None)
-    assert known(source.binlogs).end == "binlog.000001:1000"
-    assert all(link.values is not None for link in status.links)
-    assert status.footprint_bytes == 3 * (100 << 20)
+    one_dead = await glance(world, within_s=0.2)
     world.crash("db1")
     world.sidecars["db1"].stop()
-    status = await glance(world, within_s=0.5)
-    assert (seen(status), status.protection.state) == ("partial: db3", "down")
-    assert status.footprint_bytes is None
-    assert "no agent on db1" in str(status.links[0].fault)
+    both_dead = await glance(world, within_s=0.5)
+    for status in (one_dead, both_dead):
+        nodes = [f"{node.name} {node.reachable} lacks {node.missing_gtids!r}" for node in status.nodes]
+        links = [f"{link.replica} {link.values is not None} {link.fault}" for link in status.links]
+        others = status.state, status.protection.state.value, status.load, status.footprint_bytes
+        assert (*others, *nodes, *links) == snapshot
+    assert known(one_dead.nodes[0].binlogs).end == "binlog.000001:1000"
 
 
 async def test_a_replica_that_gets_nothing_is_not_told_to_be_level(world: World) -> None:
@@ -370,19 +364,20 @@ async def test_a_replica_that_gets_nothing_is_not_told_to_be_level(world: World)
 
 async def test_a_server_that_hangs_or_begins_is_told_from_one_that_is_slow(world: World) -> None:
     world.replica.slow_s = 3600
-    assert seen(await glance(world)) == "partial: db1"
+    found = [await seen(world)]
     for sidecar in world.sidecars.values():
         sidecar.slow_s = 1.5
     world.primary.slow_s, world.replica.slow_s = 1.6, 1.9
-    assert seen(await glance(world)) == "up: db1 db2", "as on a machine on which everything is slow"
-    world.restart("db1")
-    world.restart("db2")
-    world.primary.starting = world.replica.starting = True
-    assert seen(await glance(world)) == "starting: "
+    found.append(await seen(world))
+    for server in world.servers.values():
+        server.boot()
+        server.starting = True
+    found.append(await seen(world))
     await asyncio.sleep(120)
-    assert seen(await glance(world)) == "down: "
+    found.append(await seen(world))
     world.primary.starting = False
-    assert seen(await glance(world)) == "partial: db1"
+    found.append(await seen(world))
     world.crash("db1")
     world.restart("db2")
-    assert seen(await glance(world)) == "starting: "
+    found.append(await seen(world))
+    assert found == ["partial: db1", "up: db1 db2", "starting: ", "down: ", "partial: db1", "starting: "]

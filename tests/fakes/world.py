@@ -22,6 +22,7 @@ from replexplorer.core.link import unkept
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.counters import CpuUsed
 from replexplorer.core.topology import Roster, ends_of, is_pair, node_name, node_names
+from replexplorer.core.wire import Shape
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import (
@@ -179,19 +180,17 @@ class World:
         """The first replica."""
         return self.servers["db2"]
 
-    def _ends(self, link: str) -> tuple[str, str]:
-        """The nodes of a link, by the world's name for it."""
-        return ends_of(link) if is_pair(link) else ("db1", link)
+    def _shapes(self, link: str) -> list[Shape]:
+        """What both ends of a link do, by the world's name for it."""
+        one, other = ends_of(link) if is_pair(link) else ("db1", link)
+        both = self.sidecars[one].shapes.get(other), self.sidecars[other].shapes.get(one)
+        return [shape for shape in both if shape]
 
     def total_delay_ms(self, link: str) -> float:
-        one, other = self._ends(link)
-        there, back = self.sidecars[one], self.sidecars[other]
-        return there.delays.get(other, 0.0) + back.delays.get(one, 0.0)
+        return sum(shape.delay_ms for shape in self._shapes(link))
 
     def _cuts(self, link: str) -> bool:
-        one, other = self._ends(link)
-        there, back = self.sidecars[one].shapes, self.sidecars[other].shapes
-        return any(shape.cut for shape in (there.get(other), back.get(one)) if shape)
+        return any(shape.cut for shape in self._shapes(link))
 
     def shaped(self, node: str, peer: str) -> None:
         """A side of a link changed: the stream stops, or TCP tries again a moment later, and what waits is
@@ -235,18 +234,15 @@ class World:
 
     def state(self) -> dict[str, Any]:
         """Everything that a `set` may turn, as it really is."""
+        running = [load.settings for load in self.loads if load.running and load.settings]
         return {
             "variables": {name: dict(server.variables) for name, server in self.servers.items()},
             "threads": {name: (server.io, server.sql) for name, server in self.servers.items()},
             "delays": {
-                name: {peer: round(ms, 6) for peer, ms in sidecar.delays.items() if ms}
+                name: {peer: round(ms, 6) for peer, ms in sidecar.delays.items()}
                 for name, sidecar in self.sidecars.items()
             },
-            "loads": [
-                (load.settings.clients, load.settings.workload)
-                for load in self.loads
-                if load.running and load.settings
-            ],
+            "loads": [(settings.clients, settings.workload) for settings in running],
         }
 
     @property
@@ -443,10 +439,16 @@ class FakeProcess:
     _world: World
     _node: str
 
+    @property
+    def _server(self) -> FakeServer:
+        return self._world.servers[self._node]
+
     async def kill(self) -> None:
         """See `ports.ServerProcess`."""
         await asyncio.sleep(DOCKER_S)
         self._world.crash(self._node)
+
+    stop = kill
 
     async def stored_view(self) -> int | None:
         return None
@@ -454,14 +456,10 @@ class FakeProcess:
     async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
         """See `ports.ServerProcess`."""
         await asyncio.sleep(DOCKER_S)
-        if self._world.servers[self._node].running:
+        if self._server.running:
             raise StackUnavailable("the server still runs")
         self._world.power_cuts.append((self._node, mode))
         return ("binlog.000001 512 bytes",)
-
-    async def stop(self) -> None:
-        """See `ports.ServerProcess`."""
-        await self.kill()
 
     async def pause(self) -> None:
         """See `ports.ServerProcess`."""
@@ -470,8 +468,8 @@ class FakeProcess:
     async def start(self) -> None:
         """See `ports.ServerProcess`."""
         await asyncio.sleep(DOCKER_S)
-        if not self._world.servers[self._node].running:
-            self._world.servers[self._node].boot()
+        if not self._server.running:
+            self._server.boot()
 
     async def log(self) -> Sequence[tuple[float, str]]:
         """See `ports.ServerProcess`."""
@@ -480,10 +478,9 @@ class FakeProcess:
     async def cpu(self) -> CpuUsed | None:
         """See `ports.ServerProcess`: CPU_A_COMMIT_S for each of the source's commits, on each node."""
         await asyncio.sleep(DOCKER_S)
-        server = self._world.servers[self._node]
-        if not server.running:
+        if not self._server.running:
             raise StackUnavailable("the server has ended")
-        return CpuUsed(str(server.started_s), CPU_A_COMMIT_S * self._world.primary.commits)
+        return CpuUsed(str(self._server.started_s), CPU_A_COMMIT_S * self._world.primary.commits)
 
 
 class FakeProvider:
@@ -502,29 +499,27 @@ class FakeProvider:
     async def up(self, options: UpOptions, report: Reporter) -> bool:
         """See `ports.Provider`."""
         world = self._world
-        if world.stack_failure is not None:
-            failure, world.stack_failure = world.stack_failure, None
+        failure, world.stack_failure = world.stack_failure, None
+        if failure is not None:
             raise failure
-        if not world.exists:
+        is_new = not world.exists
+        if is_new:
             report("creating", 0.5)
             await asyncio.sleep(CREATING_S)
             world.exists = True
             world._make()
-            if world.servers_stay_away:
-                for server in world.servers.values():
-                    server.starting = True
-            return True
-        await asyncio.sleep(DOCKER_S)
-        while options.replicas is not None and len(world.node_names) <= options.replicas:
-            world.grow()
+        else:
+            await asyncio.sleep(DOCKER_S)
+            while options.replicas is not None and len(world.node_names) <= options.replicas:
+                world.grow()
         for sidecar in world.sidecars.values():
             if not sidecar.running:
                 sidecar.boot()
         for server in world.servers.values():
-            if not server.running:
+            if is_new or not server.running:
                 server.boot()
                 server.starting = world.servers_stay_away
-        return False
+        return is_new
 
     async def shrink(self, replicas: int) -> None:
         """See `ports.Provider`."""
