@@ -10,9 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-import pytest
-
-from replexplorer.core.errors import ServerRefused, StackUnavailable
+from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.protection import Protection
 from replexplorer.engine.fleet import Member
@@ -246,19 +244,3 @@ async def a_replica_that_is_gone_is_missed_and_acknowledges_when_it_is_back(sess
     await session.console.repair()
     await asyncio.wait_for(waiting, 120)
     await acknowledged(session)
-
-
-# -- what servers refuse
-
-
-@scenario
-async def servers_refuse_what_is_unknown_forbidden_or_in_use(session: Session) -> None:
-    replica = replica_of(session)
-    for member, statement, number in (
-        (session.fleet.source, "SET GLOBAL no_such_variable = 1", 1193),
-        (replica, "SET GLOBAL replica_preserve_commit_order = OFF", 3017),
-        (replica, replica.dialect.kick, 1290),
-    ):
-        with pytest.raises(ServerRefused) as refused:
-            await member.run(statement)
-        assert refused.value.number == number, statement

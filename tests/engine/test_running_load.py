@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
-from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.knobs.catalogue import CATALOGUE, Backing, Value
 from replexplorer.core.knobs.names import KnobName, Place
 from replexplorer.core.load.interval import Interval
@@ -26,7 +25,7 @@ from tests.fakes.load import PREPARING_S
 from tests.fakes.server import REDO_A_COMMIT
 from tests.fakes.world import CPU_A_COMMIT_S, World
 from tests.known import known
-from tests.turning import sweep, turn
+from tests.turning import turn
 from tests.typed import fields, values_of
 from tests.waiting import tick_after
 
@@ -177,9 +176,7 @@ async def test_a_running_load_purges_what_the_replica_has_read_and_a_full_disk_s
 # A user's file of SQL as the value of the workload knob
 
 
-async def test_a_file_of_sql_is_a_workload_for_every_verb_that_takes_the_knob(
-    world: World, tmp_path: Path
-) -> None:
+async def test_a_file_of_sql_is_a_workload(world: World, tmp_path: Path) -> None:
     """Only `load --workload` took one."""
     mine = tmp_path / "mine.sql"
     mine.write_text("UPDATE sandbox.t SET n = n + 1;\n")
@@ -193,9 +190,6 @@ async def test_a_file_of_sql_is_a_workload_for_every_verb_that_takes_the_knob(
     assert (settings.workload, settings.script) == (str(mine), mine.read_text())
     assert world.requested["workload"] == str(mine)
     assert session.driving.settings().script == mine.read_text()
-    grid = read_grid([f"workload=insert,{mine}"], session.console.parse, lambda _: ())
-    swept = await sweep(session, Sweep(grid, 2.0), lambda _: None)
-    assert [run.why for run in swept.runs] == [None, None]
     await session.console.undo()
     assert known(session.load.settings).script is None
     await session.disconnect()

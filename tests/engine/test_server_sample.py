@@ -8,12 +8,10 @@ from contextlib import aclosing
 from dataclasses import replace
 from math import inf
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from replexplorer.core.dialect.flavours import IDENTITY
-from replexplorer.core.dialect.mariadb import MariaDb
-from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.knobs.names import Value
@@ -24,14 +22,12 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.truth import ApplierSample, Behind
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.engine.observe.samples import NodeSample, TimeoutLook, probe
+from replexplorer.engine.observe.samples import NodeSample, TimeoutLook
 from replexplorer.engine.observe.window import SampleWindow
 from replexplorer.engine.session import Session
-from replexplorer.ports import Ability, ask, ask_if_known
+from replexplorer.ports import Ability, Sql, ask, ask_if_known
 from tests.fakes.load import interval_of
 from tests.fakes.server import ASKED
-from tests.fakes.servers import MARIADB, MYSQL_9, rows
-from tests.fakes.stack import FakeStatements
 from tests.fakes.world import World
 from tests.known import known
 from tests.turning import turn
@@ -261,37 +257,23 @@ def test_replicas_and_what_is_sent_to_them() -> None:
     assert (second.name, second.lag_ms, second.queued) == ("db3", None, None)
 
 
-# Questions sent over a connection: what a server refuses, and which dialect it turns out to speak
-
-
-def saying(answers: dict[str, Sequence[Row]]) -> FakeStatements:
-    """A connection of a server that answers these statements, and is lost at `lost`."""
-
-    def answer(node: str, statement: str) -> Sequence[Row]:
-        if statement == "lost":
-            raise ServerUnreachable("the connection was lost")
-        if statement not in answers:
-            raise ServerRefused(1146, "no such table")
-        return answers[statement]
-
-    return FakeStatements("db1", answer)
-
-
-def number(statement: str, instead: Question[int] | None = None) -> Question[int]:
-    return Question(statement, lambda found: int(found[0]["n"]), (), instead)
+# Questions sent over a connection: what a server refuses is asked in another way, what is lost is not
 
 
 async def test_what_is_refused_is_asked_the_other_way_and_what_is_lost_is_not() -> None:
-    sql = saying({"old": [{"n": 4}]})
-    assert await ask(sql, number("new", number("old"))) == 4
-    assert await ask_if_known(sql, number("new", number("newer"))) is None
+    def count(found: Sequence[Row]) -> int:
+        return int(found[0]["n"])
+
+    def saying(*answers: object) -> Sql:
+        return Mock(spec=Sql, node="db1", query=AsyncMock(side_effect=answers))
+
+    question = Question("new", count, (1,), Question("old", count, (2,)))
+    refused, lost = ServerRefused(1146, "no such table"), ServerUnreachable("the connection was lost")
+    sql: Any = saying(refused, [{"n": 4}])
+    assert await ask(sql, question) == 4
+    assert [asked.args for asked in sql.query.await_args_list] == [("new", (1,)), ("old", (2,))]
+    assert await ask_if_known(saying(refused, refused), question) is None
     with pytest.raises(ServerRefused):
-        await ask(sql, number("new", number("newer")))
-    for way in (ask, ask_if_known):
-        with pytest.raises(ServerUnreachable):
-            await way(sql, number("lost", number("old")))
-
-
-async def test_a_server_speaks_the_dialect_of_its_variables_whether_or_not_it_says_their_ranges() -> None:
-    assert await probe(saying({IDENTITY.statement: rows(MYSQL_9)})) == MySql.of(MYSQL_9, {})
-    assert await probe(saying({IDENTITY.statement: rows(MARIADB)})) == MariaDb.of(MARIADB, {})
+        await ask(saying(refused, refused), question)
+    with pytest.raises(ServerUnreachable):
+        await ask_if_known(saying(lost, [{"n": 4}]), question)

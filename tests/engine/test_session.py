@@ -257,26 +257,13 @@ async def test_threads_that_were_stopped_are_started_by_up_and_one_that_cannot_i
 # A stack that is removed while it comes up, or while a load runs on it
 
 
-def killed_first(world: World) -> None:
-    """As a busy daemon removes a stack."""
-    world.remove()
-    world.exists = True
-    asyncio.get_running_loop().call_later(8, world.remove)
-
-
-@pytest.mark.parametrize(
-    ("exists", "end"),
-    [(False, World.remove), (False, World._make), (True, killed_first)],
-    ids=["removed", "made again in another shell", "killed before it is removed"],
-)
+@pytest.mark.parametrize("end", [World.remove, World._make], ids=["removed", "made again elsewhere"])
 async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after(
-    exists: bool, end: Callable[[World], None]
+    end: Callable[[World], None],
 ) -> None:
     """It waited 90 s and blamed the primary's log."""
-    world = World(exists=exists)
+    world = World(exists=False)
     world.servers_stay_away = True
-    for server in world.servers.values():
-        server.starting = True
     async with world.apart("up") as session:
         coming = asyncio.create_task(session.up(lambda *_: None))
         await asyncio.sleep(CREATING_S + 0.2)

@@ -187,11 +187,14 @@ async def test_without_clients_and_on_a_machine_that_is_short_of_cpu_it_is_refus
 async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_gives_the_knobs_back(
     world: World,
 ) -> None:
+    """An open loop is drained after each run, and continues."""
     async with world.started("sweep", tick_s=TICK_S) as session:
         await until(lambda: session.load.is_running)
-        await turn(session, BEFORE)
+        await turn(session, BEFORE, "load_mode=open rate=30")
         before, marks = world.taken, session.event_log._last_mark
-        await sweep(session, plan(session), lambda _: None)
+        swept = await sweep(session, plan(session, "rtt=0,20"), lambda _: None)
+        assert [(run.setting, run.response is None) for run in swept.runs] == [(None, False)] * 2
+        assert (world.loads[0].drains, world.loads[0].running) == (2, True)
         assert (world.taken, session.event_log._last_mark) == (before, marks + 2)
         task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20,40"), lambda _: None))
         await asyncio.sleep(4)
@@ -201,13 +204,3 @@ async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_giv
             await session.console.reset()
     assert task.cancelled()
     assert world.taken == before | {"loads": []}
-
-
-async def test_an_open_loop_is_drained_and_goes_on(world: World) -> None:
-    async with world.started("sweep", tick_s=TICK_S) as session:
-        await until(lambda: session.load.is_running)
-        await turn(session, "load_mode=open rate=100")
-        swept = await sweep(session, plan(session, "rtt=0,20"), lambda _: None)
-        assert (world.running_loads(), world.loads[0].running, world.loads[0].drains) == (1, True, 2)
-    assert [run.setting for run in swept.runs] == [None, None]
-    assert all(run.response is not None and run.response.count for run in swept.runs)

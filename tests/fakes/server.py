@@ -80,8 +80,6 @@ class FakeServer:
     """Its clone plugin is loaded."""
     errant = ""
     """On a replica: GTIDs that its source lacks."""
-    _own_commits = 0
-    """On a replica: transactions that somebody committed there."""
     has: str | None = None
     """Its GTID set, whatever was committed; None: what its source has, as below."""
     missing = 0
@@ -394,7 +392,7 @@ class FakeServer:
                 self.can_copy = True
             case ["CLONE", "INSTANCE", *_]:
                 assert self.variables["super_read_only"] == "OFF"
-                self.errant, self._own_commits, self.missing = "", 0, 0
+                self.errant, self.missing = "", 0
                 self.is_replica, self.has = False, None
                 later(0.5, self.crash)
                 raise self._refusal(3707, "Restart server failed")
@@ -539,10 +537,6 @@ class FakeServer:
 
     async def commit(self) -> None:
         """One transaction: it returns when it is acknowledged, or when nobody waits for that."""
-        if self.is_replica:
-            self._own_commits += 1
-            self.errant = f"{self.variables['server_uuid']}:1-{self._own_commits}"
-            return
         self.commits += 1
         if not self.enabled:
             return
