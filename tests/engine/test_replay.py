@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import sleep
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -30,43 +31,43 @@ async def playing(speed: float = 1.0) -> AsyncIterator[tuple[Replay, list[tuple[
 
 async def test_ticks_come_in_their_own_time_and_a_jump_gives_every_tick_up_to_its_goal_again() -> None:
     async with playing() as (replay, seen):
-        await asyncio.sleep(30)
+        await sleep(30)
         assert seen == [(half / 2 - 1, half / 2) for half in range(2, 43)]
         view = replay.position
         assert (view.position_s, view.length_s, view.playing) == (20.0, 20.0, False)
         seen.clear()
         replay.seek(-16)
-        await asyncio.sleep(0.01)
+        await sleep(0.01)
         assert [at_s for _, at_s in seen] == [half / 2 for half in range(2, 11)]
-        await asyncio.sleep(1)
+        await sleep(1)
         assert (seen[-1][1], replay.position.playing) == (6.0, True)
 
 
 async def test_a_pause_holds_and_jumps_and_steps_between_marks_go_from_there() -> None:
     async with playing() as (replay, seen):
-        await asyncio.sleep(3.2)
+        await sleep(3.2)
         replay.toggle()
-        await asyncio.sleep(100)
+        await sleep(100)
         assert seen[-1][1] == 4.0
         jumps = [(partial(replay.seek, by_s), at_s) for by_s, at_s in ((3, 7), (-50, 1), (500, 21))]
         back = [(partial(replay.step, False), at_s) for at_s in (10, 4, 1)]
         on = [(partial(replay.step, True), at_s) for at_s in (4, 10, 21)]
         for go, at_s in jumps + back + on:
             go()
-            await asyncio.sleep(1)
+            await sleep(1)
             assert (seen[-1][1], replay.position.playing) == (at_s, False)
         replay.toggle()
-        await asyncio.sleep(2.2)
+        await sleep(2.2)
         assert (seen[-1][1], replay.position.playing) == (3.0, True), "at the end it begins again"
 
 
 async def test_speed_walks_through_its_steps_and_keeps_the_place() -> None:
     async with playing(speed=2.0) as (replay, seen):
-        await asyncio.sleep(2.3)
+        await sleep(2.3)
         assert seen[-1][1] == 5.5
         for faster, speed, seconds, at_s in ((True, 16, 0.5, 13.5), (False, 0.5, 4, 15.5)):
             for _ in range(10):
                 replay.change_speed(faster=faster)
             assert replay.position.speed == speed
-            await asyncio.sleep(seconds)
+            await sleep(seconds)
             assert abs(seen[-1][1] - at_s) <= 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import create_task, sleep
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from tests.fakes.clock import VirtualClock, until
 from tests.fakes.load import PREPARING_S
 from tests.fakes.server import REDO_A_COMMIT
 from tests.fakes.world import CPU_A_COMMIT_S, World
-from tests.known import known
+from tests.known import known, refusal
 from tests.turning import turn
 from tests.typed import fields, values_of
 from tests.waiting import tick_after
@@ -112,11 +113,11 @@ async def test_the_warm_up_counts_neither_for_the_figures_nor_for_anatomy_and_co
 
 async def test_a_source_that_goes_at_the_first_commit_does_not_end_the_load(world: World) -> None:
     async with world.attached("load") as session, session.observed():
-        begun = asyncio.create_task(session.drive(session.driving.settings()))
+        begun = create_task(session.drive(session.driving.settings()))
         await until(lambda: world.loads and world.loads[-1].history, every_s=0.0001)
         world.crash("db1")
         await begun
-        await asyncio.sleep(30)
+        await sleep(30)
         assert session.load.is_running
         assert world.holder("lease").holder == "load"
 
@@ -161,13 +162,12 @@ async def test_a_running_load_purges_what_the_replica_has_read_and_a_full_disk_s
         replica.reads = reads
         await until(lambda left=left: len(primary.binlogs) == left)  # type: ignore[misc]
     assert primary.binlogs[0][0] == "binlog.000004"
-    measuring = asyncio.create_task(measure(tui.load, tui.outside.clock, duration_s=600.0))
-    await asyncio.sleep(1)
+    measuring = create_task(measure(tui.load, tui.outside.clock, duration_s=600.0))
+    await sleep(1)
     world.sidecars["db1"].free_bytes = 4 * GB
     with pytest.raises(StackUnavailable, match=r"the load was stopped: .*4\.0 GB of 100 GB are free"):
         await measuring
-    with pytest.raises(StackUnavailable, match=r"only 4\.0 GB"):
-        await tui.console.toggle_load()
+    assert "only 4.0 GB" in await refusal(tui.console.toggle_load())
     assert not world.running_loads()
     world.sidecars["db1"].free_bytes = 50 * GB
     assert await tui.console.toggle_load()
@@ -213,7 +213,7 @@ async def test_how_far_a_table_is_can_be_read_while_a_load_is_changed(world: Wor
 
 async def test_a_slow_reader_gets_fewer_intervals_and_every_commit(session: Session) -> None:
     await session.load.start(TARGET, replace(SETTINGS, clients=1))
-    await asyncio.sleep(200.1)
+    await sleep(200.1)
     taken = session.load.inbox.take()
     assert (len(taken), taken[0].start_s < 1) == (240, True)
     assert sum(interval.commits for interval in taken) == pytest.approx(200_000, abs=1)
@@ -266,8 +266,8 @@ async def test_a_start_that_comes_to_nothing_leaves_nothing_and_can_be_tried_aga
 ) -> None:
     world.load_failure = ServerRefused(1142, "no CREATE privilege") if how == "refused" else None
     session.load.on_settings = None
-    task = asyncio.create_task(session.load.start(TARGET, SETTINGS))
-    await asyncio.sleep(PREPARING_S / 2)
+    task = create_task(session.load.start(TARGET, SETTINGS))
+    await sleep(PREPARING_S / 2)
     if how == "cancelled":
         task.cancel()
     elif how == "stopped":
@@ -295,7 +295,7 @@ async def test_an_open_loop_is_drained_and_what_that_made_counts(world: World, s
 async def test_an_end_together_with_the_last_interval_is_no_failure(session: Session) -> None:
     load = session.load
     await load.start(TARGET, SETTINGS)
-    task = asyncio.create_task(measure(load, VirtualClock(), duration_s=1))
+    task = create_task(measure(load, VirtualClock(), duration_s=1))
     for _ in range(2):
         load.inbox.arrived.clear()
         await load.inbox.arrived.wait()

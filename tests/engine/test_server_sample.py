@@ -17,9 +17,8 @@ from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.anatomy import Part
-from replexplorer.core.server.counters import CommitSample, Sent, ServerStatus, Source, Total
+from replexplorer.core.server.counters import CommitSample, ServerStatus, Source, Total
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.truth import ApplierSample, Behind
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.engine.observe.samples import NodeSample, TimeoutLook
@@ -243,18 +242,6 @@ def test_which_seconds_are_taken_and_what_ends_a_stretch(snapshot: object) -> No
         "no load": said(all_s, []),
         "it counts no waits": said([replace(each, commits=None) for each in all_s], of_load),
     } == snapshot
-
-
-def test_replicas_and_what_is_sent_to_them() -> None:
-    seen = SampleWindow()
-    for look in samples(0, 10):
-        seen.add_sample(look)
-    for at in range(10):
-        seen.add_applied("db2", ApplierSample(float(at), Behind("", ""), Sent("", 1, 1000 * at)))
-    seen.add_applied("db3", None)
-    first, second = known(seen.truth(0.0)).replicas
-    assert (first.name, first.lag_ms, first.queued, first.shipped_bytes_per_s) == ("db2", 0.0, 0, 1000)
-    assert (second.name, second.lag_ms, second.queued) == ("db3", None, None)
 
 
 # Questions sent over a connection: what a server refuses is asked in another way, what is lost is not

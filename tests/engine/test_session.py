@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import create_task, sleep, timeout, wait_for
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from unittest.mock import Mock
@@ -17,7 +18,7 @@ from replexplorer.engine.session import Session
 from replexplorer.reports.conditions import conditions_of
 from tests.fakes.clock import cancelled_in_round, virtual
 from tests.fakes.world import CREATING_S, World
-from tests.known import known
+from tests.known import known, refusal
 from tests.turning import turn
 from tests.waiting import load_runs, told, until_tick
 
@@ -32,12 +33,12 @@ async def test_from_nothing_to_a_running_load_and_its_end_and_to_a_stack_that_li
     load, target = known(tick.load), known(world.loads[0].target)
     assert (load.clients, load.tps) == pytest.approx((8, 8000), rel=0.02)
     assert (target.host, target.user) == ("10.0.0.2", "sandbox")
-    reading = asyncio.create_task(until_tick(session, lambda _: False, "it was closed"))
-    await asyncio.sleep(2)
+    reading = create_task(until_tick(session, lambda _: False, "it was closed"))
+    await sleep(2)
     line = await session.close()
     assert line == "stack 'default' keeps running (2 servers, no load); `replexplorer down` removes it"
     with pytest.raises(AssertionError, match="the ticks ended before it was closed"):
-        await asyncio.wait_for(reading, 0.01)
+        await wait_for(reading, 0.01)
     world.stack_failure = StackUnavailable("up was called")
     async with world.attached() as other:
         await turn(other, "clients=3 workload=foo")
@@ -93,12 +94,12 @@ def test_a_close_at_any_moment_leaves_nothing(stride: int) -> None:
         await session.start(lambda *_: None)
         asyncio.get_running_loop().call_later(0.3, world.restart, "db1")
         before = world.state()
-        setting = asyncio.create_task(turn(session, "sync_binlog=0 rtt=85 semi_sync=on"))
-        await asyncio.sleep(seconds)
+        setting = create_task(turn(session, "sync_binlog=0 rtt=85 semi_sync=on"))
+        await sleep(seconds)
         await session.close()
         [error] = await asyncio.gather(setting, return_exceptions=True)
         assert not any(world.left())
-        await asyncio.sleep(30)
+        await sleep(30)
         if isinstance(error, BaseException):
             assert (world.requested, world.state()) == ({}, before)
         else:
@@ -133,7 +134,7 @@ async def some(session: Session, count: int, every_s: float) -> list[Tick]:
         seen.append(tick)
         if len(seen) == count:
             break
-        await asyncio.sleep(every_s)
+        await sleep(every_s)
     return seen
 
 
@@ -192,14 +193,14 @@ async def test_a_load_that_cannot_start_or_dies_leaves_a_session_that_watches_an
     world.load_failure = ServerRefused(1142, "no CREATE privilege")
     async with world.started() as session:
         await told(session, "no load: no CREATE privilege")
-        await asyncio.sleep(2)
+        await sleep(2)
         assert (await glance(world)).load.clients == 0
         assert await session.console.toggle_load()
         await until_tick(session, load_runs)
         assert (await glance(world)).load.clients == 8
         world.loads[-1].die(ReplexplorerError(why))
         await told(session, why)
-        await asyncio.sleep(2)
+        await sleep(2)
         load = known((await until_tick(session, lambda tick: why not in str(tick.events))).load)
         assert (load.state, load.fault) == ("stopped", why)
         assert (await glance(world)).load.clients == 0
@@ -242,16 +243,14 @@ async def test_threads_that_were_stopped_are_started_by_up_and_one_that_cannot_i
 ) -> None:
     replica = world.replica
     replica.io = replica.sql = "No"
-    async with asyncio.timeout(20):
+    async with timeout(20):
         await session.up(lambda *_: None)
         assert (replica.io, replica.sql) == ("Yes", "Yes")
         replica.sql, replica.sql_errno = "No", 1062
-        with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io on, sql error\)"):
-            await session.up(lambda *_: None)
+        assert "db2 does not replicate (io on, sql error)" in await refusal(session.up(lambda *_: None))
         replica.boot()
         replica.io, replica.io_errno, replica.refusals = "No", 1236, {"START REPLICA": 1200}
-        with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io error, sql on\)"):
-            await session.up(lambda *_: None)
+        assert "db2 does not replicate (io error, sql on)" in await refusal(session.up(lambda *_: None))
 
 
 # A stack that is removed while it comes up, or while a load runs on it
@@ -265,11 +264,11 @@ async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after(
     world = World(exists=False)
     world.servers_stay_away = True
     async with world.apart("up") as session:
-        coming = asyncio.create_task(session.up(lambda *_: None))
-        await asyncio.sleep(CREATING_S + 0.2)
+        coming = create_task(session.up(lambda *_: None))
+        await sleep(CREATING_S + 0.2)
         end(world)
         with pytest.raises(TakenAway, match="stack 'default' was removed while it came up"):
-            await asyncio.wait_for(coming, 10)
+            await wait_for(coming, 10)
         assert world.removals == 0
 
 
@@ -288,11 +287,11 @@ async def test_a_server_that_ends_while_it_starts_is_not_waited_for_and_says_why
         for server in world.servers.values():
             server.starting = True
         async with world.apart("up") as session:
-            coming = asyncio.create_task(session.up(lambda *_: None))
-            await asyncio.sleep(2)
+            coming = create_task(session.up(lambda *_: None))
+            await sleep(2)
             world.crash("db2")
             with pytest.raises(StackUnavailable) as raised:
-                await asyncio.wait_for(coming, 5)
+                await wait_for(coming, 5)
             said[log] = raised.value.message, raised.value.hint
     assert said == snapshot
 
@@ -302,11 +301,10 @@ async def test_a_load_whose_stack_goes_ends_at_once_with_what_it_had(world: Worl
     async with world.attached("load") as session, session.observed():
         await session.drive(session.driving.settings())
         had = Measurement()
-        measuring = asyncio.create_task(session.rig.load.measure(duration_s=600, into=had))
-        await asyncio.sleep(5)
+        measuring = create_task(session.rig.load.measure(duration_s=600, into=had))
+        await sleep(5)
         world.remove()
-        with pytest.raises(StackUnavailable, match="stack 'default' was removed"):
-            await asyncio.wait_for(measuring, 1.5)
+        assert "stack 'default' was removed" in await refusal(wait_for(measuring, 1.5))
         assert had.commits > 0
         assert had.duration_s == pytest.approx(5, abs=1.5)
 
@@ -316,7 +314,7 @@ async def test_a_load_whose_stack_goes_ends_at_once_with_what_it_had(world: Worl
 
 async def glance(world: World, *, within_s: float = 6.0) -> Status:
     """What `status` says in a shell of its own, in time."""
-    async with asyncio.timeout(within_s), world.apart("status") as session:
+    async with timeout(within_s), world.apart("status") as session:
         return await session.status()
 
 
@@ -360,7 +358,7 @@ async def test_a_server_that_hangs_or_begins_is_told_from_one_that_is_slow(world
         server.boot()
         server.starting = True
     found.append(await seen(world))
-    await asyncio.sleep(120)
+    await sleep(120)
     found.append(await seen(world))
     world.primary.starting = False
     found.append(await seen(world))

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import weakref
+from asyncio import sleep
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -445,7 +446,7 @@ class FakeProcess:
 
     async def kill(self) -> None:
         """See `ports.ServerProcess`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         self._world.crash(self._node)
 
     stop = kill
@@ -455,7 +456,7 @@ class FakeProcess:
 
     async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
         """See `ports.ServerProcess`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         if self._server.running:
             raise StackUnavailable("the server still runs")
         self._world.power_cuts.append((self._node, mode))
@@ -467,7 +468,7 @@ class FakeProcess:
 
     async def start(self) -> None:
         """See `ports.ServerProcess`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         if not self._server.running:
             self._server.boot()
 
@@ -477,7 +478,7 @@ class FakeProcess:
 
     async def cpu(self) -> CpuUsed | None:
         """See `ports.ServerProcess`: CPU_A_COMMIT_S for each of the source's commits, on each node."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         if not self._server.running:
             raise StackUnavailable("the server has ended")
         return CpuUsed(str(self._server.started_s), CPU_A_COMMIT_S * self._world.primary.commits)
@@ -493,7 +494,7 @@ class FakeProvider:
 
     async def nodes(self) -> list[NodeAddress]:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         return [*map(self._world.address, self._world.node_names)] if self._world.exists else []
 
     async def up(self, options: UpOptions, report: Reporter) -> bool:
@@ -505,11 +506,11 @@ class FakeProvider:
         is_new = not world.exists
         if is_new:
             report("creating", 0.5)
-            await asyncio.sleep(CREATING_S)
+            await sleep(CREATING_S)
             world.exists = True
             world._make()
         else:
-            await asyncio.sleep(DOCKER_S)
+            await sleep(DOCKER_S)
             while options.replicas is not None and len(world.node_names) <= options.replicas:
                 world.grow()
         for sidecar in world.sidecars.values():
@@ -523,17 +524,17 @@ class FakeProvider:
 
     async def shrink(self, replicas: int) -> None:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         self._world.shrink(replicas)
 
     async def keep_roles(self, roles: BootRoles) -> None:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         self._world.boot_roles = roles
 
     async def down(self, report: Reporter | None = None) -> int:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         self._world.removals += 1
         existed, self._world.exists = self._world.exists, False
         return 5 if existed else 0
@@ -544,12 +545,12 @@ class FakeProvider:
 
     async def credentials(self) -> Credentials:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         return self._world.credentials
 
     async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         server = self._world.servers[node]
         return now_s() - server.started_s if server.running or ended else None
 
