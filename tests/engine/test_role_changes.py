@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from unittest.mock import AsyncMock, Mock
 
 import pytest
@@ -15,7 +15,6 @@ from replexplorer.core.system import GROUP
 from replexplorer.engine.change.role_run import RoleRun
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.fleet import Fleet
-from replexplorer.engine.observe.state import StackState
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.fakes.clock import until
@@ -23,7 +22,6 @@ from tests.fakes.world import TWO_REPLICAS, World
 from tests.known import refusal
 from tests.turning import inject, turn
 from tests.typed import values_of
-from tests.waiting import tick_after, told
 
 
 async def report(world: World, session: Session, done: RoleChange | None = None) -> list[str]:
@@ -186,17 +184,6 @@ async def test_a_node_with_a_hole_in_its_own_log_protects_nothing_and_is_copied(
     assert [*story, *await report(world, session)] == snapshot
 
 
-async def test_nothing_is_said_of_the_log_of_a_node_that_is_being_copied(world: World, tui: Session) -> None:
-    """It has none until the copy is there."""
-    change = UnderWay(ChangeKind.REJOIN, "db2", "db1", "copy db1", "rejoin (pid 7)", 0.0)
-    await tui.state.write(lambda now: replace(now, role_change=change))
-    world.servers["db1"].has, world.replica.has = "uuid-1:1-6", "uuid-1:1"
-    tick = await tick_after(tui, 15)
-    assert not [event for event in tick.events if "DIVERGED" in event.text]
-    await tui.state.write(lambda now: replace(now, role_change=None))
-    await told(tui, "db2 DIVERGED: it lost the end of its own log")
-
-
 @pytest.mark.parametrize("flush", [0, 2])
 async def test_a_source_whose_engine_may_have_lost_rows_that_its_binlog_has_is_copied(
     world: World, session: Session, flush: int, snapshot: object
@@ -347,13 +334,9 @@ async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(
 
 @TWO_REPLICAS
 async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
-    world: World, session: Session, monkeypatch: pytest.MonkeyPatch
+    world: World, session: Session
 ) -> None:
     """And a thread of the source of now that was stopped when it was a replica is no fault any more."""
-    left, effective = KnobName("undo_journal", "db1"), StackState.effective_value
-    monkeypatch.setattr(
-        StackState, "effective_value", lambda state, name: "on" if name == left else effective(state, name)
-    )
     await turn(session, "undo_journal=on fsync_delay=4 rtt@db3=40")
     await inject(session, "receiver_stop@db2")
     world.crash("db1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError
@@ -12,6 +13,7 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.ports import LoadSettings, LoadTarget, Reporter
+from tests.fakes.clock import now_s
 from tests.known import known
 
 PREPARING_S = 0.3
@@ -86,11 +88,9 @@ class FakeLoadProcess:
         assert self._task is None, "started twice"
         self.target, self.settings = target, settings
         self._task = asyncio.create_task(self._work(interval_s), name="load process")
-        ended = asyncio.create_task(self._end.wait(), name="load process")
-        try:
-            await asyncio.wait({ended}, timeout=PREPARING_S)
-        finally:
-            ended.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PREPARING_S):
+                await self._end.wait()
         if self._end.is_set():
             raise ReplexplorerError("the load's process was ended")
         if self.start_failure is not None:
@@ -117,8 +117,7 @@ class FakeLoadProcess:
     async def drain(self) -> None:
         """See `ports.LoadProcess`."""
         self.drains += 1
-        now_s = asyncio.get_running_loop().time()
-        self._report(now_s - 0.01, now_s, "drained")
+        self._report(now_s() - 0.01, now_s(), "drained")
 
     async def intervals(self) -> AsyncIterator[Interval]:
         """See `ports.LoadProcess`."""
@@ -139,15 +138,14 @@ class FakeLoadProcess:
         self._end.set()
 
     async def _work(self, interval_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
+        began_s = now_s()
         while not self._end.is_set():
             try:
                 async with asyncio.timeout(interval_s):
                     await self._end.wait()
             except TimeoutError:
-                self._report(began_s, loop.time())
-                began_s = loop.time()
+                self._report(began_s, now_s())
+                began_s = now_s()
         self._intervals.put_nowait(None)
 
     def _report(self, began_s: float, ended_s: float, state: str = "running") -> None:

@@ -127,8 +127,6 @@ class FakeServer:
         """Rows of the `ledger` load, of whatever run: client, first, last."""
         self.commit_counters: list[dict[str, Any]] = []
         """Rows of performance_schema that say what commits wait for."""
-        self.commit_takes_ms: dict[str, float] = {}
-        """What each of its commits waits for, else."""
         self.applied: dict[str, Any] = {"queued": "", "missing": ""}
         """What a replica says of its applier."""
         self.binlogs: list[tuple[str, int]] = [("binlog.000001", 1000)]
@@ -269,9 +267,7 @@ class FakeServer:
                 of_source = f"{source.variables['server_uuid']}:1-{received + 1}"
                 return [{"executed": self.errant, "received": of_source}]
             case _COMMITS.statement | _COMMITS_OF_ALL.statement:
-                return self.commit_counters or [
-                    self._waited(event, ms) for event, ms in self.commit_takes_ms.items()
-                ]
+                return self.commit_counters
             case ASKED.position.statement:
                 return [{"owned": self.owned, "executed": self.executed}]
             case _SENT.statement:
@@ -305,14 +301,6 @@ class FakeServer:
             self.applied["queued"] = ""
             return [{"late": int(self.lags or self.sql != "Yes")}]
         raise AssertionError(f"the engine sent {statement!r}")
-
-    def _waited(self, event: str, ms: float) -> dict[str, object]:
-        kind, times, ps = (
-            "file" if "/io/" in event else "account",
-            self.commits,
-            round(self.commits * ms * 1e9),
-        )
-        return {"kind": kind, "event": event, "times": times, "ps": ps, "fsyncs": times, "fsync_ps": ps}
 
     def _as_selected(self, name: str) -> object:
         if name == "gtid_executed":

@@ -19,12 +19,12 @@ import pytest
 from replexplorer.core import wire
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import defaults
-from replexplorer.core.link import unkept
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.counters import CpuUsed
 from replexplorer.core.topology import Roster, ends_of, is_pair, node_name, node_names
-from replexplorer.core.wire import Shape
+from replexplorer.core.wire import Document, Shape
 from replexplorer.engine.fleet import Outside
+from replexplorer.engine.requested import Requested
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import (
     Ability,
@@ -249,10 +249,9 @@ class World:
     @property
     def requested(self) -> dict[str, Any]:
         """The knobs in the document, those of links as they are typed where the first node is the source."""
-        knobs: dict[str, Any] = self.document.content.get("knobs", {})
         roster = Roster(tuple(self.node_names), self.node_names[0])
-        read = {text: unkept(text, value, roster) for text, value in knobs.items() if value is not None}
-        return {str(found[0]) if (found := read.get(text)) else text: knobs[text] for text in knobs}
+        read = Requested.read(Document(**vars(self.document)), roster)
+        return {str(name): value for name, value in read.values.items()}
 
     def holder(self, place: wire.Place) -> Any:
         """Who has it; None where nobody has."""
