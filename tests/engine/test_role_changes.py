@@ -347,17 +347,3 @@ async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
     assert status.faults == ()
     names = (KnobName("rtt", "db3"), KnobName("fsync_delay", SOURCE), KnobName("undo_journal", SOURCE))
     assert [status.knobs[name].effective for name in names] == [40.0, 4.0, "on"]
-
-
-@TWO_REPLICAS
-async def test_what_is_for_a_link_stays_with_its_two_nodes_though_another_is_made_the_source_by_hand(
-    world: World, session: Session
-) -> None:
-    await turn(session, "delay_to_replica@db2=30 rtt@db3=8 rtt@db2:db3=20")
-    before = [dict(sidecar.shapes) for sidecar in world.sidecars.values()]
-    world.elect("db2")
-    await session.state.refresh()
-    requested = {str(name): value for name, value in session.state.requested.values.items()}
-    assert requested == {"delay_to_primary@db1": 30.0, "rtt@db1:db3": 8.0, "rtt@db3": 20.0}
-    assert session.state.lost_values(world.node_names) == {}, "no rule has to move"
-    assert [dict(sidecar.shapes) for sidecar in world.sidecars.values()] == before

@@ -7,12 +7,11 @@ from unittest.mock import AsyncMock
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
 from tests.fakes.world import World
 from tests.known import refusal
 from tests.turning import inject, turn
-from tests.waiting import load_runs, until_tick
+from tests.waiting import load_runs, told, until_tick
 
 
 async def test_a_stack_returns_to_what_was_saved_whatever_was_done_to_it(
@@ -59,15 +58,9 @@ async def test_the_dashboard_that_drives_a_load_is_asked_first_sees_it_and_drive
             other.console.restore_data("monday")
         )
         await other.console.restore_data("monday", anyway=True)
-    heard: list[str] = []
-
-    def drives_again(tick: Tick) -> bool:
-        heard.extend(event.text for event in tick.events)
-        return len(world.loads) > 1 and load_runs(tick)
-
-    await until_tick(tui, drives_again)
-    assert "preset apply monday, by set" in str(heard)
-    assert "lost" not in str(heard)
+    await told(tui, "preset apply monday, by set")
+    await until_tick(tui, lambda tick: len(world.loads) > 1 and load_runs(tick))
+    assert not [event for tick in tui.past() for event in tick.events if "lost" in event.text]
 
 
 async def test_one_that_was_killed_before_anything_was_set_back_is_said_so_and_keeps_what_is_requested(

@@ -188,16 +188,15 @@ def _link(
     node: str, views: Mapping[KnobName, KnobView], measured_ms: float | None, *, healing: bool
 ) -> LinkView:
     asked = LinkSettings.of({name.key: view.requested for name, view in views.items() if name.node == node})
-    force = LinkSettings.of({name.key: view.effective for name, view in views.items() if name.node == node})
     return LinkView(
         node,
         "nfqueue",
         asked,
-        force.values(),
-        as_asked=asked == force,
-        rtt_measured_ms=None if force.is_silent else measured_ms,
+        asked.values(),
+        as_asked=True,
+        rtt_measured_ms=None if asked.is_silent else measured_ms,
         rtt_base_ms=0.1,
-        probes_lost_percent=100.0 if force.is_silent else force.loss_percent,
+        probes_lost_percent=100.0 if asked.is_silent else asked.loss_percent,
         dropped=0,
         healing=healing,
     )
