@@ -105,9 +105,7 @@ async def _disturb(
 def _as_before(world: World, session: Session, before: dict[str, object], how: str) -> None:
     events = str(session.event_log.take_events())
     rows = str(session.event_log.epochs.rows())
-    assert events.count(" begins: ") == rows.count("title='after the "), (
-        "what begins on charts ends there"
-    )
+    assert events.count(" begins: ") == rows.count("title='after the "), "what begins on charts ends there"
     differs = {name for name, each in world.taken.items() if before.get(name) != each}
     if how == "dead":  # what the dead server could not take is requested, so that it comes with its server
         kept = {"nodes", "experiment", "loads", "owed", "faults", "role_change"}
