@@ -228,10 +228,9 @@ class World:
         self.changes.append((node, what))
         return "refused by the test" if len(self.changes) - 1 == self.trouble_at else None
 
-    def told(self, *, kick: bool = True) -> list[str]:
+    def told(self) -> list[str]:
         """What was changed, each with its node when it is not the primary's."""
-        told = [what if node in ("db1", "load") else f"{node}: {what}" for node, what in self.changes]
-        return [line for line in told if kick or not line.startswith("INSERT")]
+        return [what if node in ("db1", "load") else f"{node}: {what}" for node, what in self.changes]
 
     def state(self) -> dict[str, Any]:
         """Everything that a `set` may turn, as it really is."""
