@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
 import pytest
 
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 
 P = ParamSpec("P")
 V = TypeVar("V")
@@ -26,3 +26,10 @@ def refused(call: Callable[P, object], *args: P.args, **options: P.kwargs) -> st
     line = str(caught.value)
     assert "\n" not in line
     return line
+
+
+async def refusal(work: Awaitable[object], kind: type[ReplexplorerError] = StackUnavailable) -> str:
+    """The words in which a command is refused, with what to do."""
+    with pytest.raises(kind) as caught:
+        await work
+    return str(caught.value)

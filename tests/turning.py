@@ -12,15 +12,15 @@ from replexplorer.engine.session import Session
 
 
 async def turn(session: Session, *texts: str, dry_run: bool = False, anyway: bool = False) -> SetResult:
-    """Set each `KEY=VALUE`; `anyway` also while an experiment runs."""
-    assignments = tuple(session.console.parse(text) for text in texts)
+    """Set each `KEY=VALUE`, as words of one text or apart; `anyway` also while an experiment runs."""
+    assignments = tuple(map(session.console.parse, " ".join(texts).split()))
     return await session.console.set(assignments, dry_run=dry_run, anyway=anyway)
 
 
 async def inject(session: Session, *faults: str) -> tuple[Injected, ...]:
     """One fault after the other, as they are typed; what the last one did."""
     done: tuple[Injected, ...] = ()
-    for text in faults:
+    for text in " ".join(faults).split():
         done = await session.console.inject(parse_fault(text, session.fleet.roster))
     return done
 

@@ -89,8 +89,10 @@ async def tick_after(session: Ticking, seconds: float = 3.0) -> Tick:
 
 
 async def told(session: Ticking, text: str, *, within_s: float = 30.0) -> Event:
-    """The first event with this text in it."""
-    tick = await until_tick(
-        session, lambda tick: any(text in event.text for event in tick.events), text, within_s=within_s
-    )
-    return next(event for event in tick.events if text in event.text)
+    """The first event with this text in it, its severity before it: `bad: db1 is down`."""
+
+    def says(event: Event) -> bool:
+        return text in f"{event.severity}: {event.text}"
+
+    tick = await until_tick(session, lambda tick: any(map(says, tick.events)), text, within_s=within_s)
+    return next(filter(says, tick.events))

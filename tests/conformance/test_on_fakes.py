@@ -12,4 +12,5 @@ from tests.fakes.world import World
 @pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.__name__)
 @virtual
 async def test_the_fakes_do_as_servers_do(play: Scenario) -> None:
-    await play(World().attached)
+    async with World().attached() as session:
+        await play(session)

@@ -26,11 +26,9 @@ class _LeapingSelector(selectors.SelectSelector):
         super().__init__()
         self.now_s = 0.0
         self._turns = 0
-        self.rounds = 0
-        self.on_round: Callable[[int], None] | None = None
+        self.on_round: Callable[[], None] | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.rounds += 1
         self._turns += 1
         if self._turns > MOST_ROUNDS:
             raise AssertionError("turning in circles: time stands still")
@@ -44,7 +42,7 @@ class _LeapingSelector(selectors.SelectSelector):
             if self.now_s > LONGEST_S:
                 raise AssertionError(f"still running after {LONGEST_S:g} virtual seconds")
         if self.on_round is not None:
-            self.on_round(self.rounds)
+            self.on_round()
         return ready
 
 
@@ -59,9 +57,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Virtual seconds."""
         return self._leaping.now_s
 
-    def each_round(self, callback: Callable[[int], None] | None) -> None:
-        """Call back in every round of the loop with the number of rounds so far."""
+    def each_round(self, callback: Callable[[], None] | None) -> None:
+        """Call back in every round of the loop."""
         self._leaping.on_round = callback
+
+
+def now_s() -> float:
+    """The loop's own time."""
+    return asyncio.get_running_loop().time()
+
+
+def later(seconds: float, act: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+    """Let something happen by itself."""
+    return asyncio.get_running_loop().call_later(seconds, act, *args)
 
 
 class VirtualClock:
@@ -69,7 +77,7 @@ class VirtualClock:
 
     def monotonic(self) -> float:
         """Virtual seconds."""
-        return asyncio.get_running_loop().time()
+        return now_s()
 
     def wall(self) -> float:
         """A fixed moment plus virtual seconds."""
@@ -138,7 +146,7 @@ async def cancelled_in_round(work: Coroutine[Any, Any, T], number: int) -> T | N
     task = asyncio.create_task(work)
     seen = 0
 
-    def count(_: int) -> None:
+    def count() -> None:
         nonlocal seen
         seen += 1
         if seen == number:

@@ -62,8 +62,10 @@ from replexplorer.engine.outcome import (
     SetResult,
 )
 from replexplorer.ports import Reporter
+from tests.typed import fields
 
 R = TypeVar("R")
+SERVER = "mysql 9.7.4"
 EXPOSED = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Loss(8, 8, 8, 12.0))
 """What a stack with `innodb_flush_log_at_trx_commit=2` over a slow link may have at risk."""
 WALL_S = 1_760_000_000.0
@@ -81,6 +83,11 @@ def knob_views(values: Mapping[KnobName, Value] | None = None, replicas: int = 1
 def replica_names(count: int) -> list[str]:
     """`db2`, `db3`, ..."""
     return node_names(count)[1:]
+
+
+_SERVER = fields("reachable=True flavor='mysql' version='9.7.4-2'")
+_LOCAL_MS = fields("mean_ms=4 p50_ms=3.6 p95_ms=7.6 p99_ms=12.6 max_ms=26.6")
+"""What commits take besides a round trip."""
 
 
 def make_tick(
@@ -104,42 +111,23 @@ def make_tick(
     """
     nodes = replica_names(replicas)
     views = knob_views({**{KnobName("rtt", node): rtt[0] for node in nodes}, **(values or {})}, replicas)
-    clients = views[KnobName("clients", "load")].requested
-    assert isinstance(clients, int)
+    clients = cast(int, views[KnobName("clients", "load")].requested)
     scale = rtt[1] or 1.0
+    is_protected = state is ProtectionState.PROTECTED
     return Tick(
         at_s=at_s,
         wall_s=WALL_S + at_s,
         stack="default",
         state="up",
         nodes=(
-            NodeView(
-                "db1",
-                Role.PRIMARY,
-                True,
-                published_port=33061,
-                flavor="mysql",
-                version="9.7.4-2",
-                is_source=True,
-            ),
-            *(
-                NodeView(
-                    node,
-                    Role.REPLICA,
-                    True,
-                    flavor="mysql",
-                    version="9.7.4-2",
-                    io_thread="on",
-                    sql_thread="on",
-                )
-                for node in nodes
-            ),
+            NodeView("db1", Role.PRIMARY, published_port=33061, is_source=True, **_SERVER),
+            *(NodeView(node, Role.REPLICA, io_thread="on", sql_thread="on", **_SERVER) for node in nodes),
         ),
         protection=Protection(
             state,
             requested=state is not ProtectionState.OFF,
-            operational=state is ProtectionState.PROTECTED,
-            replicas_acking=replicas if state is ProtectionState.PROTECTED else 0,
+            operational=is_protected,
+            replicas_acking=replicas if is_protected else 0,
             replicas_required=1,
             wait_point="after_sync",
             timeout_ms=10000,
@@ -154,11 +142,7 @@ def make_tick(
             tps=tps,
             n=264,
             duration_s=0.5,
-            mean_ms=scale + 4,
-            p50_ms=scale + 3.6,
-            p95_ms=scale + 7.6,
-            p99_ms=scale + 12.6,
-            max_ms=scale + 26.6,
+            **{name: scale + local_ms for name, local_ms in _LOCAL_MS.items()},
         ),
         knobs=views,
         ceiling=Ceiling(clients * 1000 / (scale + 3.0), clients, scale, 3.0)
@@ -175,9 +159,11 @@ def explained(tick: Tick, *, failed: bool = False, excess_ms: float = 0.0) -> Ti
     """The same tick with its commit taken apart, predicted and checked; one check has `failed`."""
     load = tick.load
     mean_ms = load.mean_ms if load is not None and load.mean_ms is not None else 10.0
-    parts = {Part.WIRE: 0.12, Part.EXECUTE: 0.7, Part.QUEUE: 0.4, Part.REDO: 1.9, Part.BINLOG: 0.05}
-    rest_ms = max(0.0, mean_ms - sum(parts.values()) - 0.5)
-    parts |= {Part.ACK: rest_ms, Part.ENGINE: 0.3, Part.OTHER: 0.2}
+    known_ms = fields("WIRE=0.12 EXECUTE=0.7 QUEUE=0.4 REDO=1.9 BINLOG=0.05")
+    rest_ms = max(0.0, mean_ms - sum(known_ms.values()) - 0.5)
+    parts = {
+        Part[name]: ms for name, ms in (known_ms | {"ACK": rest_ms, "ENGINE": 0.3, "OTHER": 0.2}).items()
+    }
     checks = (
         CrossCheck("Little's law", not failed, "8 clients, TPS x mean = 6.1"),
         CrossCheck("commits", True, "5300 ours, 5300 counted"),
@@ -202,27 +188,23 @@ def _link(
     node: str, views: Mapping[KnobName, KnobView], measured_ms: float | None, *, healing: bool
 ) -> LinkView:
     asked = LinkSettings.of({name.key: view.requested for name, view in views.items() if name.node == node})
-    force = LinkSettings.of({name.key: view.effective for name, view in views.items() if name.node == node})
     return LinkView(
         node,
         "nfqueue",
         asked,
-        force.values(),
-        as_asked=asked == force,
-        rtt_measured_ms=None if force.is_silent else measured_ms,
+        asked.values(),
+        as_asked=True,
+        rtt_measured_ms=None if asked.is_silent else measured_ms,
         rtt_base_ms=0.1,
-        probes_lost_percent=100.0 if force.is_silent else force.loss_percent,
+        probes_lost_percent=100.0 if asked.is_silent else asked.loss_percent,
         dropped=0,
         healing=healing,
     )
 
 
 def _disk(node: str, views: Mapping[KnobName, KnobView], fsync_ms: float | None) -> DiskView:
-    view = views[KnobName("fsync_delay", SOURCE if node == "db1" else node)]
-    asked, delay = view.requested, view.effective
-    assert isinstance(asked, float | int)
-    assert not isinstance(delay, str)
-    return DiskView(node, asked, delay, fsync_ms, 0.08)
+    view: Any = views[KnobName("fsync_delay", SOURCE if node == "db1" else node)]
+    return DiskView(node, view.requested, view.effective, fsync_ms, 0.08)
 
 
 def altered(tick: Tick, **parts: Mapping[str, Any]) -> Tick:
@@ -231,10 +213,10 @@ def altered(tick: Tick, **parts: Mapping[str, Any]) -> Tick:
     changed: dict[str, Any] = {
         "nodes": tuple(replace(node, **parts.pop(node.name, {})) for node in tick.nodes)
     }
-    for name, fields in parts.items():
+    for name, values in parts.items():
         part = getattr(tick, name)
         is_one = name in ("load", "protection")
-        changed[name] = replace(part, **fields) if is_one else tuple(replace(one, **fields) for one in part)
+        changed[name] = replace(part, **values) if is_one else tuple(replace(one, **values) for one in part)
     return replace(tick, **changed)
 
 
@@ -397,19 +379,18 @@ class FakeFacade(Console):
         await self._note("give_back", yes)
 
     async def run(self, experiment: Procedure[R]) -> R:
+        title: tuple[str, str]
         found: Any
         match experiment:
             case SweepRun():
-                kind, name, found = "sweep", experiment.sweep.grid.text, self._sweep(experiment)
+                title, found = ("sweep", experiment.sweep.grid.text), self._sweep(experiment)
             case LabRun():
-                kind, name, found = "lab", experiment.lab.name, self._lab(experiment)
+                title, found = ("lab", experiment.lab.name), self._lab(experiment)
             case DrillRun():
-                kind, name, found = "drill", experiment.drill.name, self._drill(experiment)
+                title, found = ("drill", experiment.drill.name), self._drill(experiment)
             case MatrixRun():
-                kind, name, found = "drill", "matrix", self._matrix(experiment)
-            case _:
-                raise NotImplementedError(experiment)
-        self._running = Experiment(kind, name, "tui", 1, "here")
+                title, found = ("drill", "matrix"), self._matrix(experiment)
+        self._running = Experiment(*title, "tui", 1, "here")
         try:
             return cast("R", await found)
         finally:
@@ -455,7 +436,7 @@ class FakeFacade(Console):
         except asyncio.CancelledError:
             self.calls.append(("sweep stopped", None))
             raise
-        return Swept(wanted, 1, runs, WALL_S + 60, server="mysql 9.7.4", started_wall_s=WALL_S)
+        return Swept(wanted, 1, runs, WALL_S + 60, server=SERVER, started_wall_s=WALL_S)
 
     async def _drill(self, run: DrillRun) -> DrillResult:
         """Play each step when it is its turn; two of its rows are lost."""
@@ -465,9 +446,8 @@ class FakeFacade(Console):
             await self._its_turn()
         log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
         ledger = count_losses(log, {"db1": {1: ((1, 7),)}}, "db1", executed={})
-        server, clients = "mysql 9.7.4", 8
         result = DrillResult(
-            run.drill, clients, server=server, started_wall_s=WALL_S, quick=run.quick, ledger=ledger
+            run.drill, 8, server=SERVER, started_wall_s=WALL_S, quick=run.quick, ledger=ledger
         )
         result.relations = judge(run.drill.expects, figures_of(result), result.timeline)
         return result
@@ -475,7 +455,7 @@ class FakeFacade(Console):
     async def _matrix(self, run: MatrixRun) -> MatrixResult:
         """Play each cell when it is its turn; each loses its number of rows."""
         await self._note("matrix", run.quick)
-        result = MatrixResult(server="mysql 9.7.4", quick=run.quick, clients=run.clients)
+        result = MatrixResult(server=SERVER, quick=run.quick, clients=run.clients)
         cells = run.cells or matrix_cells(quick=run.quick)
         for number, cell in enumerate(cells, 1):
             left_s, shown = 10.0 * len(cells[number:]), stages_of(cells)
@@ -493,7 +473,7 @@ class FakeFacade(Console):
         """Play each phase when it is its turn, 100 TPS more than the one before."""
         lab, conductor = run.lab, run.conductor
         await self._note("lab", (lab.name, run.quick))
-        result = LabResult(lab, server="mysql 9.7.4", started_wall_s=WALL_S, quick=run.quick)
+        result = LabResult(lab, server=SERVER, started_wall_s=WALL_S, quick=run.quick)
         try:
             for number, phase in enumerate(lab.phases, 1):
                 left_s = 10.0 * (len(lab.phases) - number)

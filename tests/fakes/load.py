@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError
@@ -11,7 +12,8 @@ from replexplorer.core.load.interval import Interval, ProcessWork
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.ports import LoadSettings, LoadTarget
+from replexplorer.ports import LoadSettings, LoadTarget, Reporter
+from tests.fakes.clock import now_s
 from tests.known import known
 
 PREPARING_S = 0.3
@@ -27,7 +29,7 @@ def interval_of(start_s: float, values_us: Iterable[int], length_s: float = 0.5,
 class FakeClientLogs:
     """`ports.ClientLogs` of one run, whoever begins it."""
 
-    _begun = False
+    runs = 0
 
     def __init__(self) -> None:
         self.log = RunLog(1, {}, {})
@@ -35,12 +37,12 @@ class FakeClientLogs:
 
     async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
         """See `ports.ClientLogs`."""
-        self._begun = True
-        return "run"
+        self.runs += 1
+        return f"run {self.runs}"
 
     def newest(self) -> str | None:
         """See `ports.ClientLogs`."""
-        return "run" if self._begun else None
+        return f"run {self.runs}" if self.runs else None
 
     async def read(self, run: str) -> RunLog:
         """See `ports.ClientLogs`."""
@@ -58,11 +60,17 @@ class FakeLoadProcess:
     _task: asyncio.Task[None] | None = None
 
     def __init__(
-        self, commit: Callable[[float, int], tuple[int, float]], changing: Callable[[str, str], str | None]
+        self,
+        commit: Callable[[float, int], tuple[int, float]],
+        changing: Callable[[str, str], str | None],
+        report: Reporter,
     ) -> None:
         self._commit = commit
         """Called with seconds and clients; answers how many commits that makes and their latency in ms."""
         self._changing = changing
+        self.report = report
+        self.more: dict[str, Any] = {}
+        """What its intervals say otherwise."""
         self.history: list[LoadSettings] = []
         self._end: asyncio.Event = asyncio.Event()
         self._intervals: asyncio.Queue[Interval | None] = asyncio.Queue()
@@ -80,11 +88,9 @@ class FakeLoadProcess:
         assert self._task is None, "started twice"
         self.target, self.settings = target, settings
         self._task = asyncio.create_task(self._work(interval_s), name="load process")
-        ended = asyncio.create_task(self._end.wait(), name="load process")
-        try:
-            await asyncio.wait({ended}, timeout=PREPARING_S)
-        finally:
-            ended.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PREPARING_S):
+                await self._end.wait()
         if self._end.is_set():
             raise ReplexplorerError("the load's process was ended")
         if self.start_failure is not None:
@@ -111,8 +117,7 @@ class FakeLoadProcess:
     async def drain(self) -> None:
         """See `ports.LoadProcess`."""
         self.drains += 1
-        now_s = asyncio.get_running_loop().time()
-        self._report(now_s - 0.01, now_s, "drained")
+        self._report(now_s() - 0.01, now_s(), "drained")
 
     async def intervals(self) -> AsyncIterator[Interval]:
         """See `ports.LoadProcess`."""
@@ -133,21 +138,21 @@ class FakeLoadProcess:
         self._end.set()
 
     async def _work(self, interval_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
+        began_s = now_s()
         while not self._end.is_set():
             try:
                 async with asyncio.timeout(interval_s):
                     await self._end.wait()
             except TimeoutError:
-                self._report(began_s, loop.time())
-                began_s = loop.time()
+                self._report(began_s, now_s())
+                began_s = now_s()
         self._intervals.put_nowait(None)
 
     def _report(self, began_s: float, ended_s: float, state: str = "running") -> None:
         settings = known(self.settings)
         clients, is_open = settings.clients, settings.mode == OPEN
-        count, latency_ms = self._commit(ended_s - began_s, clients)
+        seconds = ended_s - began_s
+        count, latency_ms = self._commit(seconds, clients)
         service = Histogram.of([round(latency_ms * 1000)] * count)
         self._intervals.put_nowait(
             Interval(
@@ -166,6 +171,6 @@ class FakeLoadProcess:
                 response=service if is_open else Histogram(),
                 arrivals=count if is_open else 0,
                 writes=count,
-                work=(ProcessWork(1, clients, count, 0.05 * (ended_s - began_s), ended_s - began_s),),
+                **{"work": (ProcessWork(1, clients, count, 0.05 * seconds, seconds),), **self.more},
             )
         )

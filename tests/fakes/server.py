@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from replexplorer.core.dialect.flavours import ALIVE
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
+from tests.fakes.clock import later, now_s
 from tests.fakes.servers import MYSQL_9, RANGES_9, mysql_9, rows
 
 if TYPE_CHECKING:
@@ -44,20 +45,17 @@ _SENT, _BEHIND, _LEDGER, _REACHED = (
 )
 
 
+def _named(names: Sequence[str], values: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Those of these names that there are."""
+    return [*rows({name: values[name] for name in names if name in values})]
+
+
 @dataclass(eq=False)
 class Session:
     """A client's connection as the server sees it."""
 
     lost: bool = False
     busy: bool = False
-
-
-@dataclass(eq=False)
-class Wait:
-    """A commit that waits for its acknowledgement."""
-
-    began_s: float
-    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class FakeServer:
@@ -82,8 +80,6 @@ class FakeServer:
     """Its clone plugin is loaded."""
     errant = ""
     """On a replica: GTIDs that its source lacks."""
-    _own_commits = 0
-    """On a replica: transactions that somebody committed there."""
     has: str | None = None
     """Its GTID set, whatever was committed; None: what its source has, as below."""
     missing = 0
@@ -150,7 +146,7 @@ class FakeServer:
         if roles is not None:
             self.variables["super_read_only"] = "OFF" if self.node == roles.source else "ON"
         replicates = self.is_replica and (roles is None or self.node not in roles.detached)
-        self.started_s = self.flushed_s = asyncio.get_running_loop().time()
+        self.started_s = self.flushed_s = now_s()
         self.operational = False
         self.counters = dict.fromkeys(("yes_tx", "no_tx", "no_times", "tx_waits", "tx_wait_time"), 0)
         self.commits -= self.loses
@@ -160,7 +156,8 @@ class FakeServer:
         self.redo_flushed, self.redo_flushed_s = 0, self.started_s
         self.redo_fsyncs = 0
         self.timeouts = 0
-        self.waits: list[Wait] = []
+        self.waits: dict[asyncio.Future[None], float] = {}
+        """Commits that wait for their acknowledgement, and since when."""
         self.load_waits_from_s: float | None = None
         """Since when the load's commits wait for an acknowledgement that does not come."""
         self._reads_to_timeout: int | None = None
@@ -173,7 +170,7 @@ class FakeServer:
         self.registered = False
         if replicates:
             self.registered = True
-            asyncio.get_running_loop().call_soon(lambda: self._world.primary.replica_came())
+            later(0, lambda: self._world.primary.replica_came())
 
     @property
     def executed(self) -> str:
@@ -187,7 +184,7 @@ class FakeServer:
 
     def flush_status(self) -> None:
         """FLUSH NO_WRITE_TO_BINLOG STATUS, by somebody."""
-        self.flushed_s = asyncio.get_running_loop().time()
+        self.flushed_s = now_s()
         self.counters.update(yes_tx=0, no_tx=0, no_times=0)
 
     def unregister(self) -> None:
@@ -250,7 +247,6 @@ class FakeServer:
                 self.time_out()
         if statement in self.answers:
             return self.answers[statement]
-        now_s = asyncio.get_running_loop().time()
         names = re.findall(r"'([^']+)'", statement)
         match statement:
             case ASKED.ranges.statement:
@@ -258,14 +254,12 @@ class FakeServer:
             case ASKED.timeouts.statement:
                 return [{"timeouts": self.timeouts}]
             case ASKED.waits.statement:
-                began_s = [wait.began_s for wait in self.waits]
-                if self.load_waits_from_s is not None:
-                    began_s.append(self.load_waits_from_s)
-                oldest = now_s - min(began_s) if began_s else None
+                began_s = [*self.waits.values(), *filter(None, [self.load_waits_from_s])]
+                oldest = now_s() - min(began_s) if began_s else None
                 return [{"oldest_wait_s": oldest, "waiting": len(began_s)}]
             case ASKED.log_state.statement:
-                if (number := self.reading_refused) is not None:
-                    raise ServerRefused(number, f"{self.node}: {number} refused by the test")
+                if self.reading_refused is not None:
+                    raise self._refusal(self.reading_refused, "refused by the test")
                 return self._log_state(names)
             case ASKED.received_gtids.statement:
                 source = self._world.primary
@@ -298,8 +292,7 @@ class FakeServer:
                 return [{"client": client, "low": low, "high": high} for client, low, high in self.ledger]
         is_of_variables = statement.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN")
         if is_of_variables or "FROM performance_schema.global_status WHERE variable_name IN" in statement:
-            values = self.variables if is_of_variables else self._status()
-            return rows({name: values[name] for name in names if name in values})
+            return _named(names, self.variables if is_of_variables else self._status())
         if found := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
             return [{found[2]: self._as_selected(found[1])}]
         if statement == ASKED.logged_before(self.binlogs[-1][0]).statement:
@@ -319,57 +312,43 @@ class FakeServer:
             return int(value == "ON")
         return int(value) if value.isdigit() else value
 
-    def _status(self) -> dict[str, str]:
-        now_s = asyncio.get_running_loop().time()
-        own = {
-            "status": "ON" if self.operational else "OFF",
-            "clients": len(self._world.acknowledging_s()) + self.stale_connections
-            if not self.is_replica
-            else 0,
-            **self.counters,
-        }
-        return {
-            "Uptime": str(int(now_s - self.started_s)),
-            "Uptime_since_flush_status": str(int(now_s - self.flushed_s)),
-            "Binlog_cache_use": str(self.commits),
-            **{f"Rpl_semi_sync_source_{name}": str(value) for name, value in own.items()},
-            "Rpl_semi_sync_replica_status": "ON" if self.registered else "OFF",
-            **self._pool_status(),
-        }
+    @property
+    def _flush_at_commit(self) -> int:
+        return int(self.variables["innodb_flush_log_at_trx_commit"])
 
-    def _pool_status(self) -> dict[str, str]:
-        """Of a resize of the buffer pool: it takes `pool_resize_looks` looks."""
-        doing = self.pool_resize_looks > 0
-        self.pool_resize_looks -= doing
-        return {
-            "Innodb_buffer_pool_resize_status": "withdrawing blocks." if doing else "Completed.",
-            "Innodb_buffer_pool_resize_status_code": "3" if doing else "0",
-            "Innodb_buffer_pool_resize_status_progress": "40" if doing else "100",
+    def _status(self) -> dict[str, str]:
+        counted = 0 if self.is_replica else len(self._world.acknowledging_s()) + self.stale_connections
+        own = {"status": "ON" if self.operational else "OFF", "clients": counted, **self.counters}
+        is_resizing = self.pool_resize_looks > 0
+        self.pool_resize_looks -= is_resizing
+        values = {
+            "Uptime": int(now_s() - self.started_s),
+            "Uptime_since_flush_status": int(now_s() - self.flushed_s),
+            "Binlog_cache_use": self.commits,
+            **{f"Rpl_semi_sync_source_{name}": value for name, value in own.items()},
+            "Rpl_semi_sync_replica_status": "ON" if self.registered else "OFF",
+            "Innodb_buffer_pool_resize_status": "withdrawing blocks." if is_resizing else "Completed.",
+            "Innodb_buffer_pool_resize_status_code": 3 if is_resizing else 0,
+            "Innodb_buffer_pool_resize_status_progress": 40 if is_resizing else 100,
+            "Innodb_redo_log_current_lsn": REDO_A_COMMIT * self.commits,
+            "Innodb_redo_log_flushed_to_disk_lsn": REDO_A_COMMIT * self.redo_flushed,
+            "Innodb_os_log_written": REDO_A_COMMIT
+            * (self.commits if self._flush_at_commit else self.redo_flushed),
+            "Innodb_os_log_fsyncs": self.redo_fsyncs,
+            "Threads_running": 1,
+            "Threads_connected": len(self.sessions),
+            "Connections": self.logins,
         }
+        return {name: str(value) for name, value in values.items()}
 
     def _log_state(self, names: Sequence[str]) -> Rows:
         """Its redo log: a commit makes some, and what no commit flushes is flushed each full second."""
-        now_s = asyncio.get_running_loop().time()
-        flush = self.variables["innodb_flush_log_at_trx_commit"]
-        if flush == "1" or int(now_s) != int(self.redo_flushed_s):
+        flush = self._flush_at_commit
+        if flush == 1 or int(now_s()) != int(self.redo_flushed_s):
             self.redo_fsyncs += self.redo_flushed != self.commits
-            self.redo_flushed, self.redo_flushed_s = self.commits, now_s
-        values = {
-            **self._status(),
-            "Innodb_redo_log_current_lsn": str(REDO_A_COMMIT * self.commits),
-            "Innodb_redo_log_flushed_to_disk_lsn": str(REDO_A_COMMIT * self.redo_flushed),
-            "Innodb_os_log_written": str(
-                REDO_A_COMMIT * (self.redo_flushed if flush == "0" else self.commits)
-            ),
-            "Innodb_os_log_fsyncs": str(self.redo_fsyncs),
-            "Threads_running": "1",
-            "Threads_connected": str(len(self.sessions)),
-            "Connections": str(self.logins),
-        }
-        settings = {"flush_at_commit": int(flush), "sync_binlog": int(self.variables["sync_binlog"])}
-        return [
-            {"Variable_name": name, "Value": values[name], **settings} for name in names if name in values
-        ]
+            self.redo_flushed, self.redo_flushed_s = self.commits, now_s()
+        settings = {"flush_at_commit": flush, "sync_binlog": int(self.variables["sync_binlog"])}
+        return [row | settings for row in _named(names, self._status())]
 
     def _replica_status(self) -> dict[str, object]:
         return {
@@ -384,13 +363,15 @@ class FakeServer:
             "Seconds_Behind_Source": 0 if self.io == self.sql == "Yes" else None,
         }
 
+    def _refusal(self, number: int, why: str) -> ServerRefused:
+        return ServerRefused(number, f"{self.node}: {number} {why}")
+
     async def _change(self, statement: str) -> None:
-        trouble = self._world.changing(self.node, statement)
-        if trouble is not None:
-            raise ServerRefused(1290, f"{self.node}: 1290 {trouble}")
+        if (trouble := self._world.changing(self.node, statement)) is not None:
+            raise self._refusal(1290, trouble)
         for beginning, number in self.refusals.items():
             if statement.startswith(beginning):
-                raise ServerRefused(number, f"{self.node}: {number} refused by the test")
+                raise self._refusal(number, "refused by the test")
         match statement.split():
             case ["SET", "GLOBAL", "clone_valid_donor_list", "=", _]:
                 assert self.can_copy
@@ -399,16 +380,27 @@ class FakeServer:
                 self.can_copy = True
             case ["CLONE", "INSTANCE", *_]:
                 assert self.variables["super_read_only"] == "OFF"
-                self.errant, self._own_commits, self.missing = "", 0, 0
+                self.errant, self.missing = "", 0
                 self.is_replica, self.has = False, None
-                asyncio.get_running_loop().call_later(0.5, self.crash)
-                raise ServerRefused(3707, f"{self.node}: 3707 Restart server failed")
+                later(0.5, self.crash)
+                raise self._refusal(3707, "Restart server failed")
             case ["FLUSH", "NO_WRITE_TO_BINLOG", "STATUS"]:
                 self.flush_status()
-            case ["STOP", "REPLICA"]:
-                await asyncio.sleep(self._world.rtt_ms(self.node) / 1000)
-                self.io, self.registered = "No", False
-                self._stop_applying()
+            case ["STOP", "REPLICA", *which]:
+                if which == ["SQL_THREAD"]:
+                    await asyncio.sleep(0.01)
+                else:
+                    await asyncio.sleep(self._world.rtt_ms(self.node) / 1000)
+                    self.io, self.registered = "No", False
+                if which != ["IO_THREAD"]:
+                    self.sql, self._stopped_at = "No", self._world.primary.commits
+            case ["START", "REPLICA", *which]:
+                if which == ["SQL_THREAD"]:
+                    await asyncio.sleep(0.01)
+                else:
+                    self.start_io()
+                if which != ["IO_THREAD"]:
+                    self.sql, self._stopped_at = "Yes", None
             case ["RESET", "REPLICA", "ALL"]:
                 assert (self.io, self.sql) == ("No", "No")
                 self.is_replica, self._stopped_at = False, None
@@ -418,20 +410,6 @@ class FakeServer:
             case ["SET", "GLOBAL", name, "=", value]:
                 async with self.setting:
                     await self._set(name, value.strip("'"))
-            case ["STOP", "REPLICA", "IO_THREAD"]:
-                await asyncio.sleep(self._world.rtt_ms(self.node) / 1000)
-                self.io, self.registered = "No", False
-            case ["START", "REPLICA", "IO_THREAD"]:
-                self.start_io()
-            case ["STOP", "REPLICA", "SQL_THREAD"]:
-                await asyncio.sleep(0.01)
-                self._stop_applying()
-            case ["START", "REPLICA", "SQL_THREAD"]:
-                await asyncio.sleep(0.01)
-                self._start_applying()
-            case ["START", "REPLICA"]:
-                self._start_applying()
-                self.start_io()
             case ["DROP", "TABLE", *_]:
                 await self.commit()
             case ["PURGE", "BINARY", "LOGS", "TO", first]:
@@ -441,21 +419,21 @@ class FakeServer:
                 await self.commit()
             case _ if statement == ASKED.beat:
                 if not self.has_heartbeat_table:
-                    raise ServerRefused(1146, f"{self.node}: 1146 no such table")
+                    raise self._refusal(1146, "no such table")
                 self.beats += 1
                 await self.commit()
             case _ if statement == ASKED.kick:
                 if self.variables["super_read_only"] == "ON":
-                    raise ServerRefused(1290, f"{self.node}: 1290 --super-read-only")
+                    raise self._refusal(1290, "--super-read-only")
                 await self.commit()
             case _:
                 raise AssertionError(f"the engine sent {statement!r}")
 
     async def _set(self, name: str, value: str) -> None:
         if name not in self.variables:
-            raise ServerRefused(1193, f"{self.node}: 1193 Unknown system variable '{name}'")
+            raise self._refusal(1193, f"Unknown system variable '{name}'")
         if name == "replica_preserve_commit_order" and self.sql == "Yes":
-            raise ServerRefused(3017, f"{self.node}: 3017 the applier is running")
+            raise self._refusal(3017, "the applier is running")
         if name in self.stuck:
             return
         if name == f"{SWITCHES}enabled":
@@ -466,19 +444,10 @@ class FakeServer:
 
     # -- replication
 
-    def _stop_applying(self) -> None:
-        self.sql, self._stopped_at = "No", self._world.primary.commits
-
-    def _start_applying(self) -> None:
-        self.sql, self._stopped_at = "Yes", None
-
     def start_io(self) -> None:
         """The IO thread connects, crossing the link many times."""
         self.io, self.io_errno = "Connecting", 0
-        self._register_after(ROUND_TRIPS_TO_REGISTER * self._world.rtt_ms(self.node) / 1000 + 0.01)
-
-    def _register_after(self, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._register)
+        later(ROUND_TRIPS_TO_REGISTER * self._world.rtt_ms(self.node) / 1000 + 0.01, self._register)
 
     def _register(self) -> None:
         if not self.running or self.io == "No":
@@ -486,7 +455,7 @@ class FakeServer:
         source = self._world.primary
         if not source.running:
             self.io, self.registered = "Connecting", False
-            self._register_after(RECONNECT_S)
+            later(RECONNECT_S, self._register)
             return
         self.io = "Yes"
         self._world.reconnected(self.node)
@@ -497,7 +466,7 @@ class FakeServer:
         """The IO thread lost its source and tries again."""
         if self.io == "Yes":
             self.io, self.registered = "Connecting", False
-            self._register_after(RECONNECT_S)
+            later(RECONNECT_S, self._register)
 
     # -- semi-sync on the source
 
@@ -511,15 +480,21 @@ class FakeServer:
         """Acknowledgements that a commit needs."""
         return int(self.variables[f"{SWITCHES}wait_for_replica_count"])
 
+    @property
+    def _are_enough(self) -> bool:
+        """As many replicas acknowledge as a commit needs."""
+        return len(self._world.acknowledging_s()) >= self.required
+
+    @property
+    def _waits_alone(self) -> bool:
+        return self.variables[f"{SWITCHES}wait_no_replica"] == "ON"
+
     async def _switch(self, on: bool) -> None:
-        if on == self.enabled:
-            return
-        if on:
-            waits_alone = self.variables[f"{SWITCHES}wait_no_replica"] == "ON"
-            self.operational = waits_alone or len(self._world.acknowledging_s()) >= self.required
-            return
-        self._switch_off()
-        await asyncio.sleep(SWITCH_OFF_S)
+        if on and not self.enabled:
+            self.operational = self._waits_alone or self._are_enough
+        elif self.enabled and not on:
+            self._switch_off()
+            await asyncio.sleep(SWITCH_OFF_S)
 
     def time_out_before(self, statements: int) -> None:
         """Time out when this many more statements have been read."""
@@ -530,71 +505,57 @@ class FakeServer:
         self.timeouts += 1
         self._switch_off()
 
+    def _time_out_of(self, done: asyncio.Future[None]) -> None:
+        if done in self.waits:
+            self.time_out()
+
     def _switch_off(self) -> None:
         self.operational = False
         self.counters["no_times"] += 1
         self.counters["no_tx"] += len(self.waits)
-        for wait in self.waits:
-            wait.done.set_result(None)
+        for done in self.waits:
+            done.set_result(None)
         self.waits.clear()
         self.load_waits_from_s = None
 
     def replica_came(self) -> None:
         """A replica registered: what waits is sent to it."""
-        for wait in self.waits:
-            self._send_out(wait)
+        for done in self.waits:
+            self._send_out(done)
 
     async def commit(self) -> None:
         """One transaction: it returns when it is acknowledged, or when nobody waits for that."""
-        if self.is_replica:
-            self._own_commits += 1
-            self.errant = f"{self.variables['server_uuid']}:1-{self._own_commits}"
-            return
         self.commits += 1
         if not self.enabled:
             return
-        waits_alone = self.variables[f"{SWITCHES}wait_no_replica"] == "ON"
-        if self.operational and not waits_alone and len(self._world.acknowledging_s()) < self.required:
+        if self.operational and not (self._waits_alone or self._are_enough):
             self._switch_off()
         if not self.operational:
             self.counters["no_tx"] += 1
             if times := self._world.acknowledging_s():
-                asyncio.get_running_loop().call_later(times[0], self._caught_up)
+                later(times[0], self._caught_up)
             return
-        wait = Wait(asyncio.get_running_loop().time())
-        self.waits.append(wait)
-        self._send_out(wait)
-        timeout_s = int(self.variables[f"{SWITCHES}timeout"]) / 1000
-        timer = asyncio.get_running_loop().call_later(timeout_s, self._timed_out, wait)
+        done = asyncio.get_running_loop().create_future()
+        self.waits[done] = now_s()
+        self._send_out(done)
+        timer = later(int(self.variables[f"{SWITCHES}timeout"]) / 1000, self._time_out_of, done)
         try:
-            await wait.done
+            await done
         finally:
             timer.cancel()
 
     def _caught_up(self) -> None:
-        if self.running and self.enabled and len(self._world.acknowledging_s()) >= self.required:
+        if self.running and self.enabled and self._are_enough:
             self.operational = True
 
-    def _send_out(self, wait: Wait) -> None:
-        times = self._world.acknowledging_s()
-        if len(times) >= self.required:
-            asyncio.get_running_loop().call_later(times[self.required - 1], self._acknowledge, wait)
+    def _send_out(self, done: asyncio.Future[None]) -> None:
+        if self._are_enough:
+            later(self._world.acknowledging_s()[self.required - 1], self._acknowledge, done)
 
-    def _acknowledge(self, wait: Wait) -> None:
-        if (
-            not self.acknowledges
-            or wait not in self.waits
-            or len(self._world.acknowledging_s()) < self.required
-        ):
-            return
-        self.waits.remove(wait)
-        waited_s = asyncio.get_running_loop().time() - wait.began_s
-        self.counters["yes_tx"] += 1
-        self.counters["tx_waits"] += 1
-        self.counters["tx_wait_time"] += int(waited_s * 1e6)
-        wait.done.set_result(None)
-
-    def _timed_out(self, wait: Wait) -> None:
-        if wait in self.waits:
-            self.timeouts += 1
-            self._switch_off()
+    def _acknowledge(self, done: asyncio.Future[None]) -> None:
+        if self.acknowledges and done in self.waits and self._are_enough:
+            waited_s = now_s() - self.waits.pop(done)
+            self.counters["yes_tx"] += 1
+            self.counters["tx_waits"] += 1
+            self.counters["tx_wait_time"] += int(waited_s * 1e6)
+            done.set_result(None)

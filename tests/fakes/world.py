@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import weakref
+from asyncio import sleep
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,11 +19,12 @@ import pytest
 from replexplorer.core import wire
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import defaults
-from replexplorer.core.link import unkept
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.counters import CpuUsed
 from replexplorer.core.topology import Roster, ends_of, is_pair, node_name, node_names
+from replexplorer.core.wire import Document, Shape
 from replexplorer.engine.fleet import Outside
+from replexplorer.engine.requested import Requested
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import (
     Ability,
@@ -33,7 +35,7 @@ from replexplorer.ports import (
     ServerProcess,
     UpOptions,
 )
-from tests.fakes.clock import VirtualClock
+from tests.fakes.clock import VirtualClock, later, now_s
 from tests.fakes.journals import FakeShelf
 from tests.fakes.load import FakeClientLogs, FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
@@ -81,6 +83,8 @@ class World:
     """What servers are when they start; None: as they were made."""
     keepers: set[str] | None = None
     """Nodes whose agents keep what all apps share; None: all."""
+    unreceived = 0
+    """How many of the source's commits a node that joins has yet to receive."""
     generation = 0
     """How many stacks of this name were made so far."""
     _part_of_a_commit = 0.0
@@ -137,6 +141,7 @@ class World:
         self.node_names.append(name)
         self.links[name] = FakeLink()
         self.servers[name] = FakeServer(name, len(self.node_names), self)
+        self.servers[name].missing = self.unreceived
         self.sidecars[name] = FakeSidecar(name, self)
 
     def shrink(self, replicas: int) -> None:
@@ -176,19 +181,17 @@ class World:
         """The first replica."""
         return self.servers["db2"]
 
-    def _ends(self, link: str) -> tuple[str, str]:
-        """The nodes of a link, by the world's name for it."""
-        return ends_of(link) if is_pair(link) else ("db1", link)
+    def _shapes(self, link: str) -> list[Shape]:
+        """What both ends of a link do, by the world's name for it."""
+        one, other = ends_of(link) if is_pair(link) else ("db1", link)
+        both = self.sidecars[one].shapes.get(other), self.sidecars[other].shapes.get(one)
+        return [shape for shape in both if shape]
 
     def total_delay_ms(self, link: str) -> float:
-        one, other = self._ends(link)
-        there, back = self.sidecars[one], self.sidecars[other]
-        return there.delays.get(other, 0.0) + back.delays.get(one, 0.0)
+        return sum(shape.delay_ms for shape in self._shapes(link))
 
     def _cuts(self, link: str) -> bool:
-        one, other = self._ends(link)
-        there, back = self.sidecars[one].shapes, self.sidecars[other].shapes
-        return any(shape.cut for shape in (there.get(other), back.get(one)) if shape)
+        return any(shape.cut for shape in self._shapes(link))
 
     def shaped(self, node: str, peer: str) -> None:
         """A side of a link changed: the stream stops, or TCP tries again a moment later, and what waits is
@@ -197,7 +200,7 @@ class World:
         link = self.links[name]
         link.set_flow(not self._cuts(name), link.retry_s)
         if not self._cuts(name):
-            asyncio.get_running_loop().call_later(link.retry_s, lambda: self.primary.replica_came())
+            later(link.retry_s, lambda: self.primary.replica_came())
 
     def reconnected(self, replica: str) -> None:
         """A new IO thread does not wait for TCP's next try."""
@@ -225,34 +228,29 @@ class World:
         self.changes.append((node, what))
         return "refused by the test" if len(self.changes) - 1 == self.trouble_at else None
 
-    def told(self, *, kick: bool = True) -> list[str]:
+    def told(self) -> list[str]:
         """What was changed, each with its node when it is not the primary's."""
-        told = [what if node in ("db1", "load") else f"{node}: {what}" for node, what in self.changes]
-        return [line for line in told if kick or not line.startswith("INSERT")]
+        return [what if node in ("db1", "load") else f"{node}: {what}" for node, what in self.changes]
 
     def state(self) -> dict[str, Any]:
         """Everything that a `set` may turn, as it really is."""
+        running = [load.settings for load in self.loads if load.running and load.settings]
         return {
             "variables": {name: dict(server.variables) for name, server in self.servers.items()},
             "threads": {name: (server.io, server.sql) for name, server in self.servers.items()},
             "delays": {
-                name: {peer: round(ms, 6) for peer, ms in sidecar.delays.items() if ms}
+                name: {peer: round(ms, 6) for peer, ms in sidecar.delays.items()}
                 for name, sidecar in self.sidecars.items()
             },
-            "loads": [
-                (load.settings.clients, load.settings.workload)
-                for load in self.loads
-                if load.running and load.settings
-            ],
+            "loads": [(settings.clients, settings.workload) for settings in running],
         }
 
     @property
     def requested(self) -> dict[str, Any]:
         """The knobs in the document, those of links as they are typed where the first node is the source."""
-        knobs: dict[str, Any] = self.document.content.get("knobs", {})
         roster = Roster(tuple(self.node_names), self.node_names[0])
-        read = {text: unkept(text, value, roster) for text, value in knobs.items() if value is not None}
-        return {str(found[0]) if (found := read.get(text)) else text: knobs[text] for text in knobs}
+        read = Requested.read(Document(**vars(self.document)), roster)
+        return {str(name): value for name, value in read.values.items()}
 
     def holder(self, place: wire.Place) -> Any:
         """Who has it; None where nobody has."""
@@ -277,6 +275,21 @@ class World:
         there |= {name: kept.get(name) or None for name in ("faults", "owed", "role_change")}
         there |= {"source": self.source_name, "experiment": self.holder("experiment")}
         return there | {"nodes": [*self.node_names], "loads": state["loads"]}
+
+    def address(self, node: str) -> NodeAddress:
+        """Where its server is."""
+        at = self.node_names.index(node)
+        return NodeAddress(
+            node,
+            self.servers[node].running,
+            self.sidecars[node].running,
+            self.moved.get(node, f"10.0.0.{at + 2}"),
+            3306,
+            "127.0.0.1",
+            33060 + at,
+            f"{node} {self.generation}",
+            keeps=self.keepers is None or node in self.keepers,
+        )
 
     # -- what happens to it
 
@@ -306,7 +319,7 @@ class World:
         waits = primary.enabled and primary.operational
         times = self.acknowledging_s()
         if waits and len(times) < primary.required:
-            primary.load_waits_from_s = primary.load_waits_from_s or asyncio.get_running_loop().time()
+            primary.load_waits_from_s = primary.load_waits_from_s or now_s()
             return 0, 0.0
         primary.load_waits_from_s = None
         latency_ms = LOCAL_MS + (times[primary.required - 1] * 1000 if waits else 0.0)
@@ -330,8 +343,8 @@ class World:
             self.sqls.append(connection)
             return connection
 
-        def load(_: Reporter) -> FakeLoadProcess:
-            process = FakeLoadProcess(self.commit, self.changing)
+        def load(report: Reporter) -> FakeLoadProcess:
+            process = FakeLoadProcess(self.commit, self.changing, report)
             process.start_failure, self.load_failure = self.load_failure, None
             self.loads.append(process)
             return process
@@ -357,14 +370,27 @@ class World:
         return session
 
     @asynccontextmanager
-    async def attached(self, holder: str = "set", **options: Any) -> AsyncIterator[Session]:
-        """A session on the running stack, disconnected at the end."""
+    async def apart(self, holder: str, **options: Any) -> AsyncIterator[Session]:
+        """A session that has reached nothing yet, disconnected at the end."""
         session = self.session(holder, **options)
         try:
-            await session.attach()
             yield session
         finally:
             await session.disconnect()
+
+    @asynccontextmanager
+    async def attached(self, holder: str = "set", **options: Any) -> AsyncIterator[Session]:
+        """A session on the running stack."""
+        async with self.apart(holder, **options) as session:
+            await session.attach()
+            yield session
+
+    @asynccontextmanager
+    async def brought_up(self, **options: Any) -> AsyncIterator[Session]:
+        """A session that has created or repaired the stack."""
+        async with self.apart("up", **options) as session:
+            await session.up(lambda *_: None)
+            yield session
 
     @asynccontextmanager
     async def started(self, holder: str = "tui", **options: Any) -> AsyncIterator[Session]:
@@ -375,16 +401,6 @@ class World:
             yield session
         finally:
             await session.close()
-
-    @asynccontextmanager
-    async def brought_up(self, **options: Any) -> AsyncIterator[Session]:
-        """A session that has created or repaired the stack."""
-        session = self.session("up", **options)
-        try:
-            await session.up(lambda *_: None)
-            yield session
-        finally:
-            await session.disconnect()
 
     # -- what is left
 
@@ -422,25 +438,27 @@ class FakeProcess:
     _world: World
     _node: str
 
+    @property
+    def _server(self) -> FakeServer:
+        return self._world.servers[self._node]
+
     async def kill(self) -> None:
         """See `ports.ServerProcess`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         self._world.crash(self._node)
+
+    stop = kill
 
     async def stored_view(self) -> int | None:
         return None
 
     async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
         """See `ports.ServerProcess`."""
-        await asyncio.sleep(DOCKER_S)
-        if self._world.servers[self._node].running:
+        await sleep(DOCKER_S)
+        if self._server.running:
             raise StackUnavailable("the server still runs")
         self._world.power_cuts.append((self._node, mode))
         return ("binlog.000001 512 bytes",)
-
-    async def stop(self) -> None:
-        """See `ports.ServerProcess`."""
-        await self.kill()
 
     async def pause(self) -> None:
         """See `ports.ServerProcess`."""
@@ -448,9 +466,9 @@ class FakeProcess:
 
     async def start(self) -> None:
         """See `ports.ServerProcess`."""
-        await asyncio.sleep(DOCKER_S)
-        if not self._world.servers[self._node].running:
-            self._world.servers[self._node].boot()
+        await sleep(DOCKER_S)
+        if not self._server.running:
+            self._server.boot()
 
     async def log(self) -> Sequence[tuple[float, str]]:
         """See `ports.ServerProcess`."""
@@ -458,11 +476,10 @@ class FakeProcess:
 
     async def cpu(self) -> CpuUsed | None:
         """See `ports.ServerProcess`: CPU_A_COMMIT_S for each of the source's commits, on each node."""
-        await asyncio.sleep(DOCKER_S)
-        server = self._world.servers[self._node]
-        if not server.running:
+        await sleep(DOCKER_S)
+        if not self._server.running:
             raise StackUnavailable("the server has ended")
-        return CpuUsed(str(server.started_s), CPU_A_COMMIT_S * self._world.primary.commits)
+        return CpuUsed(str(self._server.started_s), CPU_A_COMMIT_S * self._world.primary.commits)
 
 
 class FakeProvider:
@@ -475,65 +492,47 @@ class FakeProvider:
 
     async def nodes(self) -> list[NodeAddress]:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
-        world = self._world
-        if not world.exists:
-            return []
-        return [
-            NodeAddress(
-                name,
-                world.servers[name].running,
-                world.sidecars[name].running,
-                world.moved.get(name, f"10.0.0.{at + 2}"),
-                3306,
-                "127.0.0.1",
-                33060 + at,
-                f"{name} {world.generation}",
-                keeps=world.keepers is None or name in world.keepers,
-            )
-            for at, name in enumerate(world.node_names)
-        ]
+        await sleep(DOCKER_S)
+        return [*map(self._world.address, self._world.node_names)] if self._world.exists else []
 
     async def up(self, options: UpOptions, report: Reporter) -> bool:
         """See `ports.Provider`."""
         world = self._world
-        if world.stack_failure is not None:
-            failure, world.stack_failure = world.stack_failure, None
+        failure, world.stack_failure = world.stack_failure, None
+        if failure is not None:
             raise failure
-        if not world.exists:
+        is_new = not world.exists
+        if is_new:
             report("creating", 0.5)
-            await asyncio.sleep(CREATING_S)
+            await sleep(CREATING_S)
             world.exists = True
             world._make()
-            if world.servers_stay_away:
-                for server in world.servers.values():
-                    server.starting = True
-            return True
-        await asyncio.sleep(DOCKER_S)
-        while options.replicas is not None and len(world.node_names) <= options.replicas:
-            world.grow()
+        else:
+            await sleep(DOCKER_S)
+            while options.replicas is not None and len(world.node_names) <= options.replicas:
+                world.grow()
         for sidecar in world.sidecars.values():
             if not sidecar.running:
                 sidecar.boot()
         for server in world.servers.values():
-            if not server.running:
+            if is_new or not server.running:
                 server.boot()
                 server.starting = world.servers_stay_away
-        return False
+        return is_new
 
     async def shrink(self, replicas: int) -> None:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         self._world.shrink(replicas)
 
     async def keep_roles(self, roles: BootRoles) -> None:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         self._world.boot_roles = roles
 
     async def down(self, report: Reporter | None = None) -> int:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         self._world.removals += 1
         existed, self._world.exists = self._world.exists, False
         return 5 if existed else 0
@@ -544,14 +543,14 @@ class FakeProvider:
 
     async def credentials(self) -> Credentials:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         return self._world.credentials
 
     async def server_age_s(self, node: str, *, ended: bool = False) -> float | None:
         """See `ports.Provider`."""
-        await asyncio.sleep(DOCKER_S)
+        await sleep(DOCKER_S)
         server = self._world.servers[node]
-        return asyncio.get_running_loop().time() - server.started_s if server.running or ended else None
+        return now_s() - server.started_s if server.running or ended else None
 
     def server_process(self, node: str) -> ServerProcess:
         """See `ports.Provider`."""
