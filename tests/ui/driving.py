@@ -7,9 +7,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from textual._context import visible_screen_stack
+from textual.keys import Keys
 from textual.message import Message
 from textual.notifications import Notify
 from textual.pilot import Pilot
@@ -24,10 +26,12 @@ from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.dashboard import CommandDone, CommandFailed, DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
-from tests.fakes.facade import FakeFacade, make_tick
+from tests.fakes.facade import FakeFacade
 from tests.ui import kept
+from tests.ui.ticks import tick_of
 from tests.waiting import patience
 
+_NAMED = {key.value for key in Keys}
 Size = tuple[int, int]
 """Columns and rows."""
 DEADLINE_S = 10.0
@@ -35,13 +39,9 @@ EVERY_SIZE = pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
 TWO_SIZES = pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 
 
-async def until(pilot: Pilot[str], condition: Callable[[], bool], what: str = "the condition") -> None:
-    """Let the app work until the condition holds; the deadline fails the test."""
-    began_s = time.monotonic()
-    while not condition():
-        late = time.monotonic() - began_s >= DEADLINE_S * patience()
-        assert not late, f"{what} did not come within {DEADLINE_S:.0f} s"
-        await pilot.pause(0.01)
+def keys_of(words: str) -> list[str]:
+    """`/rtt enter 2.5 enter`: of each word the key of this name, or its characters one after the other."""
+    return [key for word in words.split() for key in ([word] if word in _NAMED else word)]
 
 
 def painted(widget: Widget) -> list[list[tuple[str, str]]]:
@@ -134,22 +134,40 @@ class Bench:
         told = (each.notification for each in self.messages if isinstance(each, Notify))
         return [f"{note.title}: {note.message}" if note.title else note.message for note in told]
 
-    async def opened(self, key: str) -> list[str]:
-        """The rows of the list that a key opens."""
-        await self.press(key)
-        await self.until(lambda: self.app.screen is not self.dashboard)
-        await self.until(lambda: bool(self.whole))
-        return self.whole
+    async def opened(self, keys: str) -> str:
+        """All that is in the list that a key opens."""
+        await self.press(keys)
+        await self.until(lambda: self.app.screen is not self.dashboard and bool(self.whole), "the list")
+        return "\n".join(self.whole)
+
+    async def closed(self, keys: str = "escape") -> None:
+        """Back on the dashboard by this key."""
+        await self.press(keys)
+        await self.until(lambda: self.app.screen is self.dashboard, "the dashboard")
+
+    async def shows(self, *words: str) -> None:
+        """Wait until each is on the terminal."""
+        for each in words:
+            await self.until(partial(lambda each: each in self.screen_text, each), each)
 
     async def told(self, words: str) -> None:
         """Wait until something with these words is told beside the screen."""
         await self.until(lambda: any(words in notice for notice in self.notices), words)
 
+    async def asked(self, method: str, *arguments: object) -> None:
+        """Wait until the facade was called with these, one after the other, and no others."""
+        await self.until(lambda: self.facade.called(method) == [*arguments], f"{method} {arguments}")
+
+    async def quits(self, keys: str) -> None:
+        """These end the app in order."""
+        await self.press(keys)
+        await self.until(lambda: self.app.return_value == self.facade.closing_line, "the end")
+
     async def refuses(self, keys: Iterable[str], why: str) -> None:
         """Press each twice: why it does nothing is told once, and of the next one again after a while."""
         for number, key in enumerate(keys, 1):
             self.clock.now_s += 10
-            await self.press(key, key)
+            await self.press(f"{key} {key}")
             assert self.notices == [why] * number, key
 
     async def done(self) -> None:
@@ -158,15 +176,21 @@ class Bench:
         await self.until(lambda: any(isinstance(each, ends) for each in self.messages), "the command's end")
         self.messages.clear()
 
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+    async def press(self, keys: str = "") -> None:
+        await self.pilot.press(*keys_of(keys))
         await self.pilot.pause()
 
     async def until(self, condition: Callable[[], bool], what: str = "the condition") -> None:
-        await until(self.pilot, condition, what)
+        """Let the app work until the condition holds; the deadline fails the test."""
+        began_s = time.monotonic()
+        while not condition():
+            late = time.monotonic() - began_s >= DEADLINE_S * patience()
+            assert not late, f"{what} did not come within {DEADLINE_S:.0f} s"
+            await self.pilot.pause(0.01)
 
-    async def play(self, tick: Tick) -> None:
-        """Give a tick and wait until it is drawn."""
+    async def play(self, given: Tick | str) -> None:
+        """Give a tick, or what a line of words says of one, and wait until it is drawn."""
+        tick = tick_of(given) if isinstance(given, str) else given
         self.facade.play(tick)
         await self.until(lambda: self.dashboard.picture.tick is tick, "the tick")
         await self.pilot.pause()
@@ -175,14 +199,14 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    *ticks: Tick,
+    *ticks: Tick | str,
     size: Size = (120, 36),
     facade: FakeFacade | None = None,
     fresh: bool = False,
     **settings: object,
 ) -> AsyncIterator[Bench]:
     """The app at a size, its dashboard showing the last of the ticks."""
-    given = ticks or (make_tick(1.0), make_tick(1.5))
+    given = [tick_of(each) if isinstance(each, str) else each for each in ticks or ("1", "1.5")]
     facade = facade or FakeFacade()
     for tick in given:
         facade.play(tick)
