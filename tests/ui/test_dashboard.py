@@ -20,7 +20,6 @@ from replexplorer.core.server.counters import Binlogs
 from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.tick import Tick
 from replexplorer.core.wire import Flap
-from replexplorer.formats.themes import BUILT_IN
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.style.theme import layout_for
 from replexplorer.ui.terminal.crash import forget_what_was_drawn
@@ -217,15 +216,6 @@ async def test_each_figure_of_now_is_one_figure_wherever_it_is_shown(size: Size)
                     assert (labels[-1], labels[1]) == (f"p50 {p50}", f"p99 {p99}"), (at, key)
             shown.add(tps)
         assert len(shown) > 3, "it moves"
-
-
-async def test_themes_walk_round_and_repaint() -> None:
-    async with bench(theme="dark") as app:
-        seen = [app.app.theme]
-        for _ in BUILT_IN:
-            await app.press("t")
-            seen.append(app.app.theme)
-        assert seen == [*BUILT_IN, BUILT_IN[0]]
 
 
 async def test_ticks_that_break_off_are_told() -> None:

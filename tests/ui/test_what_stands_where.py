@@ -273,7 +273,7 @@ statement      | N   | SET GLOBAL rpl_semi_sync_source_wait_for _replica_count =
 statement      | N   | SET GLOBAL sync_binlog = 1                 |   | sync_binlog
 statement      | N   | SET GLOBAL sync_binlog = 0, ▲ not 1: a power cut takes commits, 0 1 10 100 1000 | \
 | sync_binlog | left
-knobs          | N   | no knob matches `zzz`                      |   |   | slash z z z
+knobs          | N   | no knob matches `zzz`                      |   |   | /zzz
 footer         | N   | f repair of a thread                       | db2.sql_thread=off
 footer         | N   | nothing to repair                          |
 exposure-chart | N   | Exposure commits that a failure would lose, log, 312 power, 0┤, 0 dies | \
