@@ -25,7 +25,8 @@ async def test_themes_walk_round_and_repaint_and_every_command_of_the_palette_ca
             styles = [segment.style for strip in drawn(app.app) for segment in strip if segment.style]
             used = {color.name for style in styles for color in (style.color, style.bgcolor) if color}
             assert used <= set(tokens.values())
-            assert {tokens[each] for each in ("tps", "tpsfill", "ceiling", "partitioned", "partitionbg")} <= used
+            drawn_with = "tps", "tpsfill", "ceiling", "partitioned", "partitionbg"
+            assert {tokens[each] for each in drawn_with} <= used
             await app.press("ctrl+p")
             await app.until(lambda: bool(app.app.screen.query("CommandList").first().region.area))
             await app.press("down")
