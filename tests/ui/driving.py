@@ -6,8 +6,9 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
 from textual._context import visible_screen_stack
@@ -21,13 +22,13 @@ from textual.widgets import Static
 
 from replexplorer.cli.experiment import LABS
 from replexplorer.core.tick import Tick
+from replexplorer.engine.view import View
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.dashboard import CommandDone, CommandFailed, DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade
-from tests.ui import kept
 from tests.ui.ticks import tick_of
 from tests.waiting import patience
 
@@ -89,7 +90,7 @@ class Bench:
     pilot: Pilot[str]
     facade: FakeFacade
     clock: ManualClock
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Message]
 
     @property
     def dashboard(self) -> DashboardScreen:
@@ -198,28 +199,29 @@ class Bench:
 
 
 @asynccontextmanager
+async def running(
+    view: View, facade: FakeFacade, size: Size = (120, 36), **settings: Any
+) -> AsyncIterator[Bench]:
+    """The app over a view, from its first moment on."""
+    clock, messages = ManualClock(), list[Message]()
+    app = ExplorerApp(view, Settings(monotonic=clock, **settings))
+    async with app.run_test(size=size, message_hook=messages.append) as pilot:
+        yield Bench(app, pilot, facade, clock, messages)
+
+
+@asynccontextmanager
 async def bench(
-    *ticks: Tick | str,
-    size: Size = (120, 36),
-    facade: FakeFacade | None = None,
-    fresh: bool = False,
-    **settings: object,
+    *ticks: Tick | str, size: Size = (120, 36), facade: FakeFacade | None = None, **settings: Any
 ) -> AsyncIterator[Bench]:
     """The app at a size, its dashboard showing the last of the ticks."""
     given = [tick_of(each) if isinstance(each, str) else each for each in ticks or ("1", "1.5")]
     facade = facade or FakeFacade()
     for tick in given:
         facade.play(tick)
-    clock = ManualClock()
     settings.setdefault("experiments", tuple(LABS.shipped().values()))
-    messages: list[Message] = []
-    how = Settings(monotonic=clock, **settings)  # type: ignore[arg-type]
-    async with kept.running(facade, how, size, messages, fresh=fresh) as pilot:
-        app = pilot.app
-        assert isinstance(app, ExplorerApp)
-        running = Bench(app, pilot, facade, clock, messages)
-        await running.until(lambda: isinstance(app.screen, DashboardScreen), "the dashboard")
-        await running.until(lambda: running.dashboard.picture.tick is given[-1], "the last tick")
-        await pilot.pause()
-        await pilot.pause()
-        yield running
+    async with running(facade, facade, size, **settings) as app:
+        await app.until(lambda: isinstance(app.app.screen, DashboardScreen), "the dashboard")
+        await app.until(lambda: app.dashboard.picture.tick is given[-1], "the last tick")
+        await app.pilot.pause()
+        await app.pilot.pause()
+        yield app

@@ -234,7 +234,7 @@ async def test_ticks_that_break_off_are_told() -> None:
 async def test_what_was_drawn_is_forgotten() -> None:
     """An hour of ticks must not stay behind as regions that once changed, nor as texts and regions that
     the libraries remember."""
-    async with bench("1", fresh=True) as app:
+    async with bench("1") as app:
         for second in range(2, 14):
             await app.play(f"{second} tps={100 + 37.7 * second} rtt=85,{85 + second}")
         widgets = [each for each in app.dashboard.query(Lines) if each.is_mounted and each.display]

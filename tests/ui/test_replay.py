@@ -7,32 +7,26 @@ from contextlib import asynccontextmanager
 from unittest.mock import Mock
 
 from syrupy.assertion import SnapshotAssertion
-from textual.message import Message
 
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.engine.view import Replay, Tape
 from replexplorer.formats.paths import SHIPPED_TOUR
-from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from tests.fakes.facade import FakeFacade, FakeTape
 from tests.known import known
-from tests.ui.driving import TWO_SIZES, Bench, ManualClock, Size, folded, page
+from tests.ui.driving import TWO_SIZES, Bench, Size, folded, page, running
 
 
 @asynccontextmanager
 async def playing(size: Size = (120, 36), tape: Tape | None = None) -> AsyncIterator[Bench]:
     """A paused replay from the tape's first tick on, whose time stands: only jumps move it."""
     tape = tape or FakeTape()
-    replay, clock = Replay(tape, Mock(monotonic=lambda: 0.0, wall=lambda: 0.0)), ManualClock()
+    replay = Replay(tape, Mock(monotonic=lambda: 0.0, wall=lambda: 0.0))
     replay.toggle()
-    app = ExplorerApp(replay, Settings(monotonic=clock))
-    messages: list[Message] = []
-    async with app.run_test(size=size, message_hook=messages.append) as pilot:
-        player = Bench(app, pilot, FakeFacade(), clock, messages)
-        await player.until(lambda: isinstance(app.screen, DashboardScreen))
+    async with running(replay, FakeFacade(), size) as player:
+        await player.until(lambda: isinstance(player.app.screen, DashboardScreen))
         await at(player, tape.first_s)
         yield player
 

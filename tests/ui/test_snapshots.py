@@ -43,7 +43,7 @@ def test_the_settled_look(snap_compare: SnapCompare, look: str) -> None:
     app = ExplorerApp(FakeFacade(*ticks), Settings(theme=theme, monotonic=clock))
 
     async def settle(pilot: Pilot[str]) -> None:
-        running = Bench(app, pilot, FakeFacade(), clock)
+        running = Bench(app, pilot, FakeFacade(), clock, [])
         await running.until(lambda: isinstance(app.screen, DashboardScreen))
         await running.until(lambda: running.dashboard.picture.tick is ticks[-1])
         await running.press(keys)

@@ -11,42 +11,30 @@ import signal
 import subprocess
 import sys
 import termios
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from replexplorer.core.errors import MissingPiece
-from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.settings import Settings
 from replexplorer.ui.terminal.crash import EXIT_CODE
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade
-from tests.ui.driving import TWO_SIZES, Bench, ManualClock, Size, bench
+from tests.ui.driving import TWO_SIZES, Size, bench, running
 from tests.ui.test_spectator import Watched
 from tests.ui.ticks import tick_of
 from tests.waiting import patience, until_true
-
-
-@asynccontextmanager
-async def starting(facade: FakeFacade) -> AsyncIterator[Bench]:
-    """An app whose stack is being made until the event in `hold`."""
-    facade.hold["start"] = asyncio.Event()
-    app = ExplorerApp(facade, Settings(stack="demo"))
-    async with app.run_test(size=(80, 24)) as pilot:
-        yield Bench(app, pilot, facade, ManualClock())
 
 
 async def test_a_start_shows_its_steps_tells_the_remedy_where_it_fails_and_can_be_tried_again() -> None:
     facade = FakeFacade(tick_of("1"))
     facade.steps = (("building the MySQL image", 0.5), ("waiting for the replica", None))
     facade.failures["start"] = MissingPiece("Docker does not answer", "start the Docker service")
-    async with starting(facade) as app:
+    gate = facade.hold["start"] = asyncio.Event()
+    async with running(facade, facade, (80, 24), stack="demo") as app:
         await app.shows("▸ waiting for the replica", "✓ building the MySQL image", "stack demo")
-        facade.hold["start"].set()
+        gate.set()
         await app.shows("✖", "Docker does not answer", "start the Docker service")
         await app.press("r")
         await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
@@ -54,10 +42,12 @@ async def test_a_start_shows_its_steps_tells_the_remedy_where_it_fails_and_can_b
 
 
 async def test_quitting_gives_up_a_start_under_way() -> None:
-    async with starting(FakeFacade()) as app:
+    facade = FakeFacade()
+    gate = facade.hold["start"] = asyncio.Event()
+    async with running(facade, facade) as app:
         await app.asked("start", None)
         await app.quits("q")
-        assert not app.facade.hold["start"].is_set()
+        assert not gate.is_set()
 
 
 async def test_a_remedy_on_the_screen_names_the_stack_that_it_is_about() -> None:

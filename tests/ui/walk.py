@@ -157,7 +157,7 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
     """Every screen, in the order in which one comes by."""
     facade = FakeFacade(replicas=REPLICAS, by_turns=True)
     facade.waited = (WAITS,)
-    async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:  # type: ignore[arg-type]
+    async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:
 
         def seen(name: str) -> Seen:
             return seen_of(name, app.app)
