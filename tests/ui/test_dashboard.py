@@ -93,7 +93,7 @@ async def test_repair_is_offered_while_something_is_down_or_stopped_and_says_wha
 async def test_the_nodes_are_listed_with_their_threads_lag_and_links(
     width: int, snapshot: SnapshotAssertion
 ) -> None:
-    """A round trip that is not as asked stands there once. While the list is open they say what each has: a
+    """A round trip that is not as asked is shown once. While the list is open they say what each has: a
     set that is longer than a row goes on below; what another replica has too is said of it."""
     fault = "Worker 1 failed executing transaction: Duplicate entry '7' for key 'SOURCE'"
     tick = altered(

@@ -225,7 +225,7 @@ binlog sync | sync_binlog
 RATE        | rate
 jitter db2  | jitter@db2
 """
-"""An exact name stands first and no knob whose help speaks of it; then a label, before a part of another's
+"""An exact name comes first and no knob whose help speaks of it; then a label, before a part of another's
 name, and a name that begins so, before those that have it within."""
 
 

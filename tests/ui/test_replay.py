@@ -21,7 +21,7 @@ from tests.ui.driving import TWO_SIZES, Bench, Size, folded, page, running
 
 @asynccontextmanager
 async def playing(size: Size = (120, 36), tape: Tape | None = None) -> AsyncIterator[Bench]:
-    """A paused replay from the tape's first tick on, whose time stands: only jumps move it."""
+    """A paused replay from the tape's first tick on, whose clock is still: only jumps move it."""
     tape = tape or FakeTape()
     replay = Replay(tape, Mock(monotonic=lambda: 0.0, wall=lambda: 0.0))
     replay.toggle()

@@ -36,7 +36,7 @@ class Watched(FakeFacade):
 async def test_every_key_that_would_change_something_is_refused_with_one_line(
     facade: type[FakeFacade], visits: bool, mode: DashboardMode
 ) -> None:
-    """Of another driver's stack, of somebody else's servers, and of these what is no setting; the palette
+    """Of another driver's stack, of other people's servers, and of these what is no setting; the palette
     offers nothing of it."""
     async with bench(attached(), facade=facade(), visits=visits) as app:
         assert app.dashboard.mode is mode

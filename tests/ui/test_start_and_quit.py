@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import pty
-import select
 import signal
-import subprocess
 import sys
 import termios
 from dataclasses import replace
@@ -22,9 +19,10 @@ from replexplorer.ui.terminal.crash import EXIT_CODE
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade
 from tests.ui.driving import TWO_SIZES, Size, bench, running
+from tests.ui.terminal import in_terminal, read_until
 from tests.ui.test_spectator import Watched
 from tests.ui.ticks import tick_of
-from tests.waiting import patience, until_true
+from tests.waiting import until_true
 
 
 async def test_a_start_shows_its_steps_tells_the_remedy_where_it_fails_and_can_be_tried_again() -> None:
@@ -202,37 +200,21 @@ def test_a_lost_terminal_and_a_signal_end_the_app_within_two_seconds(
     """In order and without a question: the load is ended, and no stack removed, for that is for `q` alone. It
     ends also when it does not get rid of what it draws, or cannot close; a terminal that is there is
     restored."""
-    controller, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "closed"), *how.split()[1:]],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "36"},
-        cwd=Path(__file__).parents[2],
-    )
-    os.close(terminal)
-    written = b""
-    while b"PROTECTED" not in written:
-        assert select.select([controller], [], [], 20 * patience())[0], written[-500:]
-        written += os.read(controller, 65536)
-    if how.startswith("closed"):
-        os.close(controller)
-    elif how == "sigterm":
-        process.send_signal(signal.SIGTERM)
-        while select.select([controller], [], [], 2.0)[0]:
-            try:
-                written += os.read(controller, 65536)
-            except OSError:  # the other side is closed
-                break
-        assert b"\x1b[?1049l" in written  # the alternate screen is left
-        assert written.rindex(b"\x1b[?25h") > 0  # the cursor is shown
-    else:
-        until_true(lambda: unread_bytes(controller) >= FULL_BYTES, "a full buffer")
-        process.send_signal(signal.SIGHUP)
-    assert process.wait(2.0) == code
     closed = tmp_path / "closed"
+    with in_terminal(PROGRAM, str(closed), *how.split()[1:]) as (process, controller):
+        read_until(controller, b"PROTECTED")
+        match how:
+            case "sigterm":
+                process.send_signal(signal.SIGTERM)
+                written = read_until(controller)
+                assert b"\x1b[?1049l" in written  # the alternate screen is left
+                assert b"\x1b[?25h" in written  # the cursor is shown
+            case "hangup":
+                until_true(lambda: unread_bytes(controller) >= FULL_BYTES, "a full buffer")
+                process.send_signal(signal.SIGHUP)
+            case _:
+                os.close(controller)
+        assert process.wait(2.0) == code
     assert (closed.read_text() if closed.exists() else "") == left
 
 

@@ -31,7 +31,7 @@ SOCKET = {
 
 @dataclass
 class Browser:
-    """Somebody's, with cookies of its own."""
+    """One with cookies of its own."""
 
     client: ClientSession
     server: BaseTestServer

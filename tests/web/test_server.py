@@ -165,7 +165,7 @@ async def test_the_first_tab_drives_the_next_watch_and_each_is_a_process_that_en
         ("quit", SECOND, 4000),
     ],
 )
-async def test_who_drives_is_who_drove_or_the_first_to_open_or_to_load_again_where_nobody_does(
+async def test_who_drives_is_who_drove_or_the_first_to_open_or_to_load_again_where_none_does(
     how: str, tab: str, code: int | None
 ) -> None:
     async with served() as here:
