@@ -17,7 +17,6 @@ from textual.message import Message
 from textual.notifications import Notify
 from textual.pilot import Pilot
 from textual.strip import Strip
-from textual.widget import Widget
 from textual.widgets import Static
 
 from replexplorer.cli.experiment import LABS
@@ -43,12 +42,6 @@ TWO_SIZES = pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 def keys_of(words: str) -> list[str]:
     """`/rtt enter 2.5 enter`: of each word the key of this name, or its characters one after the other."""
     return [key for word in words.split() for key in ([word] if word in _NAMED else word)]
-
-
-def painted(widget: Widget) -> list[list[tuple[str, str]]]:
-    """What a widget of lines shows: each line's runs of text, with the words for their style."""
-    assert isinstance(widget, Lines)
-    return widget._painted
 
 
 def drawn(app: ExplorerApp) -> list[Strip]:
@@ -105,16 +98,17 @@ class Bench:
         return "\n".join(self.rows(selector))
 
     def painted(self, selector: str) -> list[list[tuple[str, str]]]:
-        return painted(self.dashboard.query_one(selector))
+        """Of each row its runs of text, with the words for their style."""
+        return self.dashboard.query_one(selector, Lines)._painted
 
     @property
     def shown(self) -> list[str]:
-        """What stands on the terminal now, row by row."""
+        """What is on the terminal now, row by row."""
         return ["".join(segment.text for segment in strip) for strip in drawn(self.app)]
 
     @property
     def sheet(self) -> list[str]:
-        """Of what stands on the terminal the list that is open, one blank row before it is."""
+        """Of that the list that is open, one blank row before it is."""
         found = self.app.screen.query("#sheet")
         return self.shown[found.first().region.y :] if found else [""]
 
@@ -131,7 +125,7 @@ class Bench:
 
     @property
     def notices(self) -> list[str]:
-        """All that was told beside the screen, in its order."""
+        """All toasts, in their order."""
         told = (each.notification for each in self.messages if isinstance(each, Notify))
         return [f"{note.title}: {note.message}" if note.title else note.message for note in told]
 
@@ -152,7 +146,7 @@ class Bench:
             await self.until(partial(lambda each: each in self.screen_text, each), each)
 
     async def told(self, words: str) -> None:
-        """Wait until something with these words is told beside the screen."""
+        """Wait until a toast has these words."""
         await self.until(lambda: any(words in notice for notice in self.notices), words)
 
     async def asked(self, method: str, *arguments: object) -> None:

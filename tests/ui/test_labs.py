@@ -262,6 +262,7 @@ async def sweep_typed(app: Bench, line: str) -> None:
 ANSWERS = """\
 rtt=0,9999                                | rtt=9999 is out of range
 rtt=0,10 clients=1,8 duration=2 repeat=3  | 12 runs of 2 s
+rtt=0,10 repeat=1                         | 2 runs of 5 s
 rtt=0,10 duration=x                       | duration=x is not possible: give a number of seconds
 """
 
