@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from textual import app, pilot
 from textual._compositor import Compositor
 from textual.css.stylesheet import Stylesheet
 
-from tests.ui import kept
-
-HERE = Path(__file__).parent
-
 SOON_S = 1 / 50
 """A timer due within that is work: a screen paints what has changed at most sixty times a second."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """They all run on one event loop: an app goes on from one to the next."""
-    for item in items:
-        if item.path.is_relative_to(HERE) and pytest_asyncio.is_async_test(item):
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 async def idle(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
@@ -66,13 +52,6 @@ def _styles_are_parsed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Stylesheet, "_parse_rules", once)
         yield
-
-
-@pytest_asyncio.fixture(autouse=True, scope="session", loop_scope="session")
-async def _apps_end() -> AsyncIterator[None]:
-    """Those that run on from test to test."""
-    yield
-    await kept.end_all()
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise, product, zip_longest
 from string import ascii_letters
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
-from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from replexplorer.core.history.series import Point
@@ -32,38 +31,41 @@ from replexplorer.ui.charts.chart_model import (
 )
 from replexplorer.ui.charts.contents import exposure_chart, latency_chart, tps_chart, zoomed
 from replexplorer.ui.charts.paint import BANDS, paint_chart
-from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
 from replexplorer.ui.widgets.anatomy import WORDS, bar
 from replexplorer.ui.widgets.lines import Chart, Slice
 from replexplorer.ui.widgets.strips import block_rows
 from replexplorer.ui.words.runs import width_of
-from replexplorer.ui.words.states import truth_runs
-from tests.fakes.facade import explained, make_tick
+from tests.known import known
+from tests.typed import table_of
 from tests.ui.driving import bench
 
 PAGE = Page(600.0, 720.0)
 WIDTH, HEIGHT = 75, 11
 MARKS = [ChartMark(612.0, 1)]
 WINDOWS = [FaultWindow(640.0, 650.0, "partition", WindowKind.PARTITION)]
-Values = Sequence[tuple[int, float | None]]
-"""(how many half seconds, value) after another."""
 
 
 def page(**options: object) -> Page:
     return Page(600.0, 720.0, **{name: tuple(value) for name, value in options.items()})  # type: ignore[arg-type]
 
 
-def lines(tps: Values, ceiling: Values = (), predicted: Values = ()) -> list[Point]:
-    """Points of half a second each, from the page's left edge on."""
-    columns = [[value for count, value in one for _ in range(count)] for one in (tps, ceiling, predicted)]
-    length = max(map(len, columns))
-    padded = [[*column, *[None] * (length - len(column))] for column in columns]
-    return [
-        Point(600 + at / 2, one, bound, predicted_tps=outlook)
-        for at, (one, bound, outlook) in enumerate(zip(*padded, strict=True))
-    ]
+def points_of(*columns: Sequence[float | None]) -> list[Point]:
+    """One each half second from the page's left edge on: TPS, its ceiling, its prediction."""
+    rows = zip_longest(*columns, (), ())
+    return [Point(600 + at / 2, row[0], row[1], predicted_tps=row[2]) for at, row in enumerate(rows)]
+
+
+def lines(text: str) -> list[Point]:
+    """`60x100 60x-; 120x180`: how many half seconds which TPS, and the same of the ceiling and the
+    prediction."""
+    columns = list[list[float | None]]()
+    for part in text.split(";"):
+        columns.append([])
+        for count, value in (each.split("x") for each in part.split()):
+            columns[-1] += [None if value == "-" else float(value)] * int(count)
+    return points_of(*columns)
 
 
 def history() -> list[Point]:
@@ -80,9 +82,9 @@ def history() -> list[Point]:
 
 
 def picture(
-    model: ChartModel, glyphs: Glyphs = BRAILLE, width: int = WIDTH, height: int = HEIGHT
+    model: ChartModel, glyphs: Glyphs = BRAILLE, width: int = WIDTH, height: int = HEIGHT, **how: bool
 ) -> list[str]:
-    grid = paint_chart(model, width, height, glyphs)
+    grid = paint_chart(model, width, height, glyphs, **how)
     return [grid.row(y) for y in range(height)]
 
 
@@ -92,9 +94,7 @@ def both(**options: object) -> tuple[ChartModel, ChartModel]:
 
 
 def axis(model: ChartModel) -> AxisScale:
-    scale = scale_of(model, HEIGHT - 2)
-    assert scale is not None
-    return scale
+    return known(scale_of(model, HEIGHT - 2))
 
 
 NUMBERS = [ChartMark(612.0, 1), ChartMark(690.0, 2), ChartMark(705.0, 23), ChartMark(500.0, 9)]
@@ -110,36 +110,36 @@ CAUSED = [
     FaultWindow(621.0, 655.0, "degraded 34.0 s", WindowKind.DEGRADED, "degraded"),
 ]
 OPEN = FaultWindow(690.0, None, "partition", WindowKind.PARTITION)
-A_DIP = lines([(60, 16.0), (20, 0.0), (1, 0.4), (40, 2_000.0), (60, 80.0)])
-FAR = lines([(100, 215.0), (6, 1_700.0), (94, 160.0)], [(200, 5_225.0)])
-LEVELS = lines([(100, 76.0)], [(50, 90.0), (20, None), (30, 90.0)], [(100, 76.2)])
 HALF_UNKNOWN = ChartSeries(
     tuple((600.0 + at, math.nan if at % 2 else 100.0) for at in range(60)), "tps", stroke=Stroke.LINE
 )
 TWO_SPIKES = [
     Point(at / 2, p50_ms=5000.0 if at == 5000 else 1.0 if at == 700 else 100.0) for at in range(7200)
 ]
+LINES = """\
+unknown is a gap                     | linear | 60x100 60x- 80x100
+zero is a line                       | linear | 60x100 60x0 80x100
+logarithmic on demand                | log    | 200x500
+an outage, a ramp and a reset on an axis that fits | log | 60x16 20x0 1x0.4 40x2000 60x80
+a ceiling far above is an arrow      | linear | 100x215 6x1700 94x160; 200x5225
+and so on a logarithmic axis         | log    | 100x215 6x1700 94x160; 200x5225
+a ceiling that is near has no arrow  | linear | 200x100; 200x180
+a level runs on to its label, a prediction along the curve | linear | 100x76; 50x90 20x- 30x90; 100x76.2
+"""
 PICTURES = {
     "TPS with a gap, its area tinted": replace(both()[0], notes=("ceiling 16 ÷ (24.0 + 1.0 ms) = 640/s",)),
     "latency with a gap": both()[1],
     "no sample": tps_chart(PAGE, []),
     "a sample without a figure": tps_chart(PAGE, [Point(600.0)]),
     "a load that has measured nothing has no figure of now": tps_chart(PAGE, [Point(600.0), Point(601.0)]),
-    "unknown is a gap": tps_chart(PAGE, lines([(60, 100.0), (60, None), (80, 100.0)])),
-    "zero is a line": tps_chart(PAGE, lines([(60, 100.0), (60, 0.0), (80, 100.0)])),
     "what is not finite is a gap": ChartModel("T", PAGE, (HALF_UNKNOWN,)),
     "marks": both(marks=NUMBERS)[0],
     "marks stand in the same columns of the other chart": both(marks=NUMBERS)[1],
     "windows with their word inside or beside": both(windows=ALONE)[0],
     "what a window brought lies under it": both(windows=CAUSED)[0],
     "an open window reaches to the newest sample": both(windows=[OPEN])[1],
-    "logarithmic on demand": tps_chart(PAGE, lines([(200, 500.0)]), log=True),
-    "an outage, a ramp and a reset on an axis that fits": tps_chart(PAGE, A_DIP, log=True),
-    "a ceiling far above is an arrow": tps_chart(PAGE, FAR),
-    "and so on a logarithmic axis": tps_chart(PAGE, FAR, log=True),
-    "a ceiling that is near has no arrow": tps_chart(PAGE, lines([(200, 100.0)], [(200, 180.0)])),
-    "a level runs on to its label, a prediction along the curve": tps_chart(PAGE, LEVELS),
     "one slow half second of an hour and one fast": latency_chart(Page(0.0, 3600.0), TWO_SPIKES),
+    **{name: tps_chart(PAGE, lines(told), log=axis == "log") for name, axis, told in table_of(LINES)},
 }
 
 
@@ -152,27 +152,26 @@ def layer(cells: list[list[str]]) -> list[str]:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_chart(name: str, snapshot: SnapshotAssertion) -> None:
-    grid = paint_chart(PICTURES[name], WIDTH, HEIGHT, BRAILLE)
-    shaded = paint_chart(PICTURES[name], WIDTH, HEIGHT, BRAILLE, shades=True)
-    blocks, ascii_rows = picture(PICTURES[name], BLOCK), picture(PICTURES[name], ASCII)
-    rows = [grid.row(y) for y in range(HEIGHT)]
-    assert {len(row) for row in (*rows, *blocks, *ascii_rows)} == {WIDTH}
-    assert all(row.isascii() for row in ascii_rows)
-    assert all(ground not in GROUNDS for row in shaded.grounds for ground in row)
-    shades = [shaded.row(y) for y in range(HEIGHT)] if shaded.chars != grid.chars else []
-    page = [*rows, *layer(grid.inks), *layer(grid.grounds), *shades, *ascii_rows, *blocks]
-    assert "\n".join(page) == snapshot
+    """In braille, with its inks and grounds; with glyphs in place of tints; in ASCII; in blocks."""
+    model = PICTURES[name]
+    grid = paint_chart(model, WIDTH, HEIGHT, BRAILLE)
+    pages = [*picture(model), *layer(grid.inks), *layer(grid.grounds)]
+    shaded = paint_chart(model, WIDTH, HEIGHT, BRAILLE, shades=True)
+    assert not {*GROUNDS} & {*chain(*shaded.grounds)}
+    if shaded.chars != grid.chars:
+        pages += picture(model, shades=True)
+    assert "\n".join([*pages, *picture(model, ASCII), *picture(model, BLOCK)]) == snapshot
 
 
-@pytest.mark.parametrize("size", [(1, 1), (10, 3), (29, 11), (30, 4), (31, 5), (112, 11), (200, 60)])
-def test_a_chart_of_every_size(size: tuple[int, int], snapshot: SnapshotAssertion) -> None:
-    values = [(200, 8888.0)]
-    levels = tps_chart(page(marks=MARKS, windows=WINDOWS), lines(values, values, values))
-    for model in (*both(marks=MARKS, windows=WINDOWS), levels):
-        for glyphs in (BRAILLE, BLOCK, ASCII):
+def test_a_chart_of_every_size(snapshot: SnapshotAssertion) -> None:
+    levels = tps_chart(page(marks=MARKS, windows=WINDOWS), lines("200x8888; 200x8888; 200x8888"))
+    pages = list[str]()
+    for size in ((1, 1), (10, 3), (29, 11), (30, 4), (31, 5), (112, 11), (200, 60)):
+        for model, glyphs in product((*both(marks=MARKS, windows=WINDOWS), levels), (BLOCK, ASCII, BRAILLE)):
             rows = picture(model, glyphs, *size)
             assert [len(row) for row in rows] == [size[0]] * size[1]
-    assert "\n".join(picture(levels, BRAILLE, *size)) == snapshot
+        pages += rows
+    assert "\n".join(pages) == snapshot
 
 
 @pytest.mark.parametrize("width", [30, 58, 62, 75, 89, 90, 91, 112, 116, 160])
@@ -206,12 +205,11 @@ def test_numbers_of_marks_never_run_into_one_another(glyphs: Glyphs, snapshot: S
 
 
 def test_every_kind_of_window_has_colours_and_a_glyph_of_its_own() -> None:
-    assert set(BANDS) == set(WindowKind)
-    for glyphs in (BRAILLE, ASCII):
-        shades = {glyphs.text(shade) for _, _, shade in BANDS.values()}
-        assert len(shades) == len(WindowKind)
-        assert glyphs is BRAILLE or all(shade.isascii() for shade in shades)
-    assert len({band[:2] for band in BANDS.values()}) == len(WindowKind)
+    for signs in (
+        [f"{ink} {ground}" for ink, ground, _ in BANDS.values()],
+        *([glyphs.text(shade) for *_, shade in BANDS.values()] for glyphs in (BRAILLE, ASCII)),
+    ):
+        assert len(set(signs)) == len(WindowKind)
 
 
 # Scales and places
@@ -310,21 +308,12 @@ def test_random_frames_never_end_the_process(in_full: bool) -> None:
 # The widgets
 
 
-class _Charts(App[None]):
-    CSS = "Chart { height: 12; }"
-
-    def compose(self) -> ComposeResult:
-        chart = Chart(Settings(), "tps")
-        chart.shown = both()[0]
-        yield chart
-
-
 async def test_the_widget_refreshes_only_what_changed_and_paints_again_at_another_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    app = _Charts()
-    async with app.run_test(size=(80, 24)) as pilot:
-        chart = app.query_one(Chart)
+    async with bench() as app:
+        chart = app.dashboard.query_one("#tps-chart", Chart)
+        chart.show(both()[0])
         asked: list[tuple[Region, ...]] = []
         with monkeypatch.context() as patched:
             patched.setattr(Slice, "refresh", lambda _, *regions, **__: asked.append(regions))
@@ -332,19 +321,20 @@ async def test_the_widget_refreshes_only_what_changed_and_paints_again_at_anothe
             assert asked == []
             chart.show(tps_chart(PAGE, [*history(), Point(700.0, 208.0, 220.0)]))
         assert 0 < sum(region.area for regions in asked for region in regions) < 40
-        drawn = ["".join(part.render_line(y).text for part in chart.query(Slice)) for y in range(12)]
-        assert drawn == [chart.render_line(y).text for y in range(12)]
+        rows = range(chart.size.height)
+        drawn = ["".join(part.render_line(y).text for part in chart.query(Slice)) for y in rows]
+        assert drawn == [chart.render_line(y).text for y in rows]
         assert "208 now" in "".join(drawn)
-        await pilot.resize_terminal(100, 30)
-        await pilot.pause()
-        assert {len(row) for row in chart.rows} == {100}
+        await app.pilot.resize_terminal(130, 40)
+        await app.press()
+        assert {len(row) for row in chart.rows} == {chart.size.width}
 
 
-@pytest.mark.parametrize("glyphs", [BRAILLE, ASCII], ids=lambda glyphs: glyphs.name)
-def test_big_digits_as_in_the_design(glyphs: Glyphs, snapshot: SnapshotAssertion) -> None:
-    rows = [row for scale in (1, 2) for row in block_rows("0123456789.-kM?", glyphs, scale=scale)]
-    assert glyphs is BRAILLE or all(row.isascii() for row in rows)
-    assert "\n".join(rows) == snapshot
+def test_big_digits_as_in_the_design(snapshot: SnapshotAssertion) -> None:
+    pages = list[str]()
+    for glyphs, scale in product((BRAILLE, ASCII), (1, 2)):
+        pages += block_rows("0123456789.-kM?", glyphs, scale=scale)
+    assert "\n".join(pages) == snapshot
 
 
 def test_glyphs_are_chosen_by_wish_then_by_terminal() -> None:
@@ -367,7 +357,7 @@ def test_glyphs_are_chosen_by_wish_then_by_terminal() -> None:
 def test_every_measured_value_is_on_the_axis(
     tps: list[float | None], ceiling: list[float | None], log: bool
 ) -> None:
-    model = tps_chart(PAGE, lines(*([(1, value) for value in one] for one in (tps, ceiling))), log=log)
+    model = tps_chart(PAGE, points_of(tps, ceiling), log=log)
     scale = scale_of(model, HEIGHT - 2)
     measured = [value for value in tps if value is not None]
     assert scale is not None or not measured
@@ -378,7 +368,7 @@ def test_every_measured_value_is_on_the_axis(
 @given(st.lists(st.floats(0.0, 1e4), min_size=30, max_size=100))
 def test_an_axis_widens_within_a_page_and_does_not_swing(values: list[float]) -> None:
     """No scale comes back after another one, however the page goes on."""
-    points = lines([(1, value) for value in values])
+    points = points_of(values)
     seen: list[AxisScale] = []
     for length in range(25, len(points) + 1):
         scale = axis(tps_chart(PAGE, points[:length]))
@@ -415,20 +405,3 @@ def test_the_scale_is_true_to_half_a_cell() -> None:
 
 def test_without_colours_each_part_has_its_own_character() -> None:
     assert len({words.pattern for words in WORDS.values()}) == len(Part)
-
-
-async def test_ascii_and_no_color_tell_the_parts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with bench(explained(make_tick(1.0)), glyphs=ASCII, no_color=True) as app:
-        text = app.text("#anatomy")
-        assert "% redo 1.9" in text
-        assert "%" in app.rows("#anatomy")[3]
-        assert "::: ACK wait 85.7 ms :::" in app.rows("#anatomy")[3]
-
-
-def test_a_wait_for_an_acknowledgement_has_one_figure() -> None:
-    """63.0 ms of a commit's time stood beside threads' waits of 27.6 ms, as if one of them were wrong."""
-    tick = explained(make_tick(1.0))
-    for anatomy, of in ((tick.anatomy, False), (None, True)):
-        told = "".join(text for text, _ in truth_runs(tick.truth, 200, anatomy))
-        assert ("ack waits 85/s of 85.7 ms" in told) is of

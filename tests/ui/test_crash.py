@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import select
 import subprocess
 import sys
 import termios
-import time
 from pathlib import Path
 
 import pytest
 
 from replexplorer.ui.terminal.crash import log_crash
-from tests.waiting import patience
+from tests.ui.terminal import in_terminal, read_until
 
 LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
 SHOW_CURSOR = b"\x1b[?25h"
@@ -51,39 +47,12 @@ with (
 
 @pytest.mark.costly("it starts the dashboard in a process of its own")
 def test_a_defect_is_one_line_and_the_terminal_is_restored(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    controller, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (24, 80))
-    before = termios.tcgetattr(terminal)
-    process = subprocess.Popen(
-        [sys.executable, str(program)],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "TERM": "xterm-256color",
-            "XDG_STATE_HOME": str(tmp_path),
-            "XDG_CONFIG_HOME": str(tmp_path),
-        },
-        start_new_session=True,
-    )
-    written = b""
-    try:
-        ends_s = time.monotonic() + 60 * patience()
-        while process.poll() is None or select.select([controller], [], [], 0.2)[0]:
-            assert time.monotonic() < ends_s, written
-            if select.select([controller], [], [], 0.2)[0]:
-                written += os.read(controller, 65536)
-        assert process.returncode == 1
-        assert termios.tcgetattr(terminal) == before
-    finally:
-        process.kill()
-        process.wait()
-        os.close(controller)
-        os.close(terminal)
+    home = str(tmp_path)
+    with in_terminal(PROGRAM, XDG_STATE_HOME=home, XDG_CONFIG_HOME=home) as (process, controller):
+        before = termios.tcgetattr(controller)
+        written = read_until(controller)
+        assert process.wait(2.0) == 1
+        assert termios.tcgetattr(controller) == before
     screen, _, after = written.partition(LEAVE_ALTERNATE_SCREEN)
     assert screen
     assert SHOW_CURSOR in after, written[-1500:]
@@ -99,7 +68,7 @@ def test_a_defect_is_one_line_and_the_terminal_is_restored(tmp_path: Path) -> No
     assert b"Traceback" not in written
 
 
-def test_a_log_that_cannot_be_written_is_said_so_and_a_long_one_begins_anew(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_is_said_so_and_a_long_one_begins_again(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert not log_crash(ValueError("x"), tmp_path / "file" / "log")
     log = tmp_path / "log"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,69 +16,60 @@ from textual.geometry import Offset, Region
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.counters import Binlogs
 from replexplorer.core.server.node_view import ThreadError
-from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.core.topology import SOURCE
 from replexplorer.core.wire import Flap
-from replexplorer.formats.themes import BUILT_IN
 from replexplorer.ui.charts.chart_model import ChartModel
-from replexplorer.ui.style.theme import Layout, layout_for
+from replexplorer.ui.style.theme import layout_for
 from replexplorer.ui.terminal.crash import forget_what_was_drawn
 from replexplorer.ui.widgets.lines import Cadence, Chart, Lines
 from replexplorer.ui.widgets.strips import block_rows
-from tests.fakes.facade import WALL_S, FakeFacade, altered, change_event, down, explained, make_tick
+from tests.fakes.facade import WALL_S, FakeFacade, altered, change_event, make_tick
+from tests.known import known
+from tests.typed import table_of
 from tests.ui.driving import EVERY_SIZE, Bench, Size, bench, page
-
-SYNC = KnobName("sync_binlog", SOURCE)
+from tests.ui.ticks import tick_of
 
 
 def chart(app: Bench, name: str) -> ChartModel:
-    model = app.dashboard.query_one(name, Chart).shown
-    assert model is not None
-    return model
+    return known(app.dashboard.query_one(name, Chart).shown)
 
 
-@pytest.mark.parametrize(
-    ("size", "layout"),
-    [
-        ((150, 42), Layout.WIDE),
-        ((150, 41), Layout.NORMAL),
-        ((118, 33), Layout.NORMAL),
-        ((117, 33), Layout.COMPACT),
-        ((80, 24), Layout.COMPACT),
-        ((79, 24), Layout.TINY),
-        ((80, 23), Layout.TINY),
-    ],
-)
-def test_the_layout_is_decided_by_size_alone(size: Size, layout: Layout) -> None:
-    assert layout_for(*size) is layout
+LAYOUTS = """\
+150 42 wide
+150 41 normal
+118 33 normal
+117 33 compact
+80  24 compact
+79  24 tiny
+80  23 tiny
+"""
 
 
-async def test_a_terminal_that_is_too_small_comes_back() -> None:
+async def test_the_layout_is_decided_by_size_alone_and_a_terminal_that_is_too_small_comes_back() -> None:
+    for width, height, layout in table_of(LAYOUTS, None):
+        assert layout_for(int(width), int(height)).value == layout
     async with bench(size=(60, 16)) as app:
         await app.pilot.resize_terminal(120, 36)
         await app.until(lambda: app.dashboard.has_class("-normal"))
-        await app.until(lambda: "sync_binlog" in app.text("#knobs"))
+        await app.shows("sync_binlog")
 
 
 async def test_keys_start_the_load_set_a_mark_take_back_and_reset_each_where_the_keymap_has_it() -> None:
     async with bench(keymap={"mark.add": "f5"}) as app:
         assert "f5 mark" in app.text("#footer")
-        await app.press("x", "m", "f5", "u", "R", "u")
-        await app.until(lambda: len(app.facade.calls) >= 6)
-        assert [name for name, _ in app.facade.calls] == [
-            "start",
-            "toggle_load",
-            "mark",
-            "undo",
-            "reset",
-            "undo",
-        ]
+        await app.press("x m f5 u R u")
+        await app.asked("undo", None, None)
+        asked = [name for name, _ in app.facade.calls]
+        assert asked == ["start", "toggle_load", "mark", "undo", "reset", "undo"]
         assert "undo failed: nothing to undo" in app.notices
+        await app.press("ctrl+p")
+        await app.until(lambda: type(app.app.screen).__name__ == "CommandPalette")
+        await app.press("mark:")
+        await app.until(lambda: app.app.screen.query_one("CommandList").option_count == 1)  # type: ignore[attr-defined]
+        await app.press("down enter")
+        await app.asked("mark", "mark", "mark")
 
 
 async def test_repair_is_offered_while_something_is_down_or_stopped_and_says_what_it_did() -> None:
@@ -87,15 +77,15 @@ async def test_repair_is_offered_while_something_is_down_or_stopped_and_says_wha
         strip = app.dashboard.query_one("#replica-strip")
         await app.press("f")
         await app.told("nothing to repair: every server answers")
-        await app.play(down(make_tick(2.0), "db2"))
+        await app.play("2 down=db2")
         await app.until(lambda: strip.display)
         app.facade.repaired = ("db2: server started", "db2: SQL thread started")
         await app.press("f")
         await app.told("repaired: db2: server started; db2: SQL thread started")
-        assert len(app.facade.called("repair")) == 2
-        await app.play(make_tick(2.5))
+        await app.asked("repair", None, None)
+        await app.play("2.5")
         assert not strip.display
-        await app.play(replace(down(make_tick(3.0), "db2"), state="starting"))
+        await app.play(replace(tick_of("3 down=db2"), state="starting"))
         assert not strip.display, "a stack that starts has no trouble yet"
 
 
@@ -103,30 +93,27 @@ async def test_repair_is_offered_while_something_is_down_or_stopped_and_says_wha
 async def test_the_nodes_are_listed_with_their_threads_lag_and_links(
     width: int, snapshot: SnapshotAssertion
 ) -> None:
-    """A round trip that is not as asked stands there once."""
+    """A round trip that is not as asked is shown once. While the list is open they say what each has: a
+    set that is longer than a row goes on below; what another replica has too is said of it."""
     fault = "Worker 1 failed executing transaction: Duplicate entry '7' for key 'SOURCE'"
     tick = altered(
-        explained(make_tick(1.0, replicas=2, rtt=(40.0, 49.25))),
-        db2={"sql_thread": "error", "sql_error": ThreadError(1062, fault)},
-        db3={"io_thread": "connecting", "lag_s": 75.0},
+        tick_of("replicas=2 rtt=40,49.25 explained db3.io_thread=connecting db3.lag_s=75.0"),
+        db2={
+            "sql_thread": "error",
+            "sql_error": ThreadError(1062, fault),
+            "diverged": "it lacks 2 transactions",
+        },
     )
     first, second = (replace(each, fault=each.contradiction) for each in tick.links)
     flapping = replace(first, flap=Flap(2.0, 0.5, 0.0), is_down=True)
     tick = replace(tick, links=(flapping, second), pairs=(replace(second, replica="db2:db3", fault=None),))
-    async with bench(tick, size=(width, 24)) as app:
-        assert page(await app.opened("N")) == snapshot
-
-
-async def test_the_nodes_say_what_each_has_while_they_are_open(snapshot: SnapshotAssertion) -> None:
-    """A set that is longer than a row goes on below; what another replica has too is said of it."""
     server, other = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "5d2f1e8c-71ca-11e1-9e33-c80aa9429562"
-    tick = altered(
-        make_tick(1.0, replicas=2),
-        db2={"diverged": "it lacks 2 transactions of its own; cloning the source makes it a copy"},
-    )
-    db1, db2, db3 = tick.nodes
     errant: dict[str, Any] = {"errant_gtids": f"{other}:1-2", "received_to": "binlog.000002:500"}
-    async with bench(tick, size=(80, 24)) as app:
+    db1, db2, db3 = tick.nodes
+    async with bench(tick, size=(width, 24)) as app:
+        await app.opened("N")
+        pages = app.whole
+        await app.closed()
         app.facade.in_full = (
             replace(
                 db1,
@@ -146,8 +133,8 @@ async def test_the_nodes_say_what_each_has_while_they_are_open(snapshot: Snapsho
         )
         await app.opened("N")
         await app.until(lambda: any("missing" in row for row in app.whole), "what they have")
-        assert all(len(row) <= 80 for row in app.whole)
-        assert page(app.whole) == snapshot
+        assert all(len(row) <= width for row in app.whole)
+        assert page(pages, app.whole) == snapshot
 
 
 EPOCH = Epoch(0, 0.0, "baseline", None, 619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=35.0, n=28_500)
@@ -156,45 +143,36 @@ EPOCH = Epoch(0, 0.0, "baseline", None, 619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=
 async def test_freezing_holds_everything_and_a_badge_says_what_is_so_meanwhile(
     snapshot: SnapshotAssertion,
 ) -> None:
-    """Ten minutes of talk over a held picture: nothing on it moves but the badge, which shows the outage."""
-    begun = [explained(make_tick(1 + at / 2, epochs=(EPOCH,))) for at in range(6)]
+    """Ten minutes of talk over a held picture: nothing on it moves but the badge, which shows the outage, and
+    a knob that is turned."""
+    told = (change_event(1.0, 1, "begun"),)
+    begun = [tick_of(f"{1 + at / 2} explained", epochs=(EPOCH,), events=told[: 1 - at]) for at in range(6)]
+    event = Event(9.0, WALL_S, Severity.BAD, "commits wait")
+
+    def held() -> list[object]:
+        names = "#big-strip", "#topology", "#anatomy", "#epochs", "#events"
+        return [*map(app.text, names), chart(app, "#tps-chart")]
+
     async with bench(*begun, size=(160, 45)) as app:
-        before = {
-            name: app.text(name) for name in ("#big-strip", "#topology", "#anatomy", "#epochs", "#events")
-        }
+        before = held()
         await app.press("space")
-        held = chart(app, "#tps-chart")
         headers = app.rows("#header")
-        later = make_tick(
-            9.0, state=ProtectionState.BLOCKED, tps=0.0, rtt=(85.0, 99.0),
-            events=(Event(9.0, WALL_S, Severity.BAD, "commits wait"),), epochs=(EPOCH, EPOCH),
-        )  # fmt: skip
-        await app.play(replace(later, nodes=down(later, "db2").nodes))
-        assert {name: app.text(name) for name in before} == before
-        assert chart(app, "#tps-chart") == held
+        outage = "9 state=blocked tps=0.0 rtt=85.0,99.0 down=db2"
+        epochs = EPOCH, replace(EPOCH, number=1, title="later")
+        await app.play(tick_of(outage, events=(event,), epochs=epochs))
+        assert held() == before
         headers = [*headers, *app.rows("#header")]
         assert "f repair" in app.text("#footer")
+        for key, words in (("L", "commits wait"), ("g", "later")):
+            assert words not in await app.opened(key)
+            await app.closed()
+        assert "85.4" in app.rows("#knobs")[1]
+        await app.play(replace(tick_of("9.5 rtt=20.0,20.3"), epochs=(EPOCH,)))
+        assert re.search(r"20 ms.*20\.3", app.rows("#knobs")[1])
         await app.press("space")
         assert page(headers, app.rows("#header")) == snapshot
         assert "commits wait" in app.text("#events")
-        assert chart(app, "#tps-chart").series != held.series
-
-
-async def test_a_held_picture_is_held_in_log_and_ledger_and_a_knob_that_is_turned_is_shown() -> None:
-    later = replace(EPOCH, number=1, title="later")
-    event = Event(2.0, WALL_S, Severity.BAD, "commits wait")
-    async with bench(make_tick(1.0, epochs=(EPOCH,)), make_tick(1.5, epochs=(EPOCH,))) as app:
-        await app.press("space")
-        await app.play(make_tick(2.0, rtt=(85.0, 85.9), epochs=(EPOCH, later), events=(event,)))
-        assert "85.4" in app.rows("#knobs")[1]
-        for key, title, told in (("L", "Events", "commits wait"), ("g", "Epochs", "later")):
-            await app.press(key)
-            await app.until(partial(lambda title: title in app.sheet[0], title))
-            assert told not in "\n".join(app.shown)
-            await app.press("escape")
-        await app.play(make_tick(2.5, rtt=(20.0, 20.3)))
-        assert "20 ms" in app.rows("#knobs")[1]
-        assert "20.3" in app.rows("#knobs")[1]
+        assert chart(app, "#tps-chart") != before[-1]
 
 
 async def test_a_held_picture_moves_through_the_session_and_turns_nothing() -> None:
@@ -205,11 +183,10 @@ async def test_a_held_picture_moves_through_the_session_and_turns_nothing() -> N
     session = [make_tick(float(at), tps=30.0 + at) for at in range(1, 30)]
     async with bench(*session, size=(160, 45)) as app:
         await app.press("space")
-        await app.play(make_tick(40.0, tps=100.0))
+        await app.play("40 tps=100.0")
         for key, at_s in (("left", 24), ("shift+left", 1), ("right", 6), ("shift+right", 29)):
             await app.press(key)
-            frozen = f" FROZEN -{40 - at_s} s "
-            await app.until(partial(lambda text: text in app.text("#header"), frozen), key)
+            await app.shows(f" FROZEN -{40 - at_s} s ")
             assert newest() == 30 + at_s
         app.facade.recorded = app.facade.recorded[10:]
         await app.press("shift+left")
@@ -219,22 +196,15 @@ async def test_a_held_picture_moves_through_the_session_and_turns_nothing() -> N
         assert not app.dashboard.board.staged
 
 
-def of_window(at_s: float, *counts_and_ms: tuple[int, float]) -> Tick:
-    """A tick whose interval of half a second had so many commits of so many ms."""
-    service = Histogram.of([round(1000 * ms) for count, ms in counts_and_ms for _ in range(count)])
-    n = service.count
-    return altered(make_tick(at_s), load={"tps": 2.0 * n, "n": n, "service": service})
-
-
 @EVERY_SIZE
 async def test_each_figure_of_now_is_one_figure_wherever_it_is_shown(size: Size) -> None:
     """Header, big digits and the line's end, tick by tick and after keys between them."""
-    async with bench(of_window(1.0, (400, 8.0)), size=size) as app:
+    async with bench("window=400x8", size=size) as app:
         shown = set()
         for at in range(2, 9):
-            await app.play(of_window(at / 2, (100 + 37 * at, 5.0 + at)))
-            for key in ("", "down", "plus", "1", "escape")[: 1 + 4 * (at % 3 == 0)]:
-                await app.press(*([key] if key else []))
+            await app.play(f"{at / 2} window={100 + 37 * at}x{5 + at}")
+            for key in ("", "down", "+", "1", "escape")[: 1 + 4 * (at % 3 == 0)]:
+                await app.press(key)
                 tps = chart(app, "#tps-chart").series[1].labels[0].removesuffix(" now")
                 if size[0] == 160:
                     assert block_rows(tps)[1] in app.rows("#big-strip")[2], (at, key)
@@ -248,25 +218,6 @@ async def test_each_figure_of_now_is_one_figure_wherever_it_is_shown(size: Size)
         assert len(shown) > 3, "it moves"
 
 
-async def test_the_palette_finds_an_action_by_area_and_verb() -> None:
-    async with bench() as app:
-        await app.press("ctrl+p")
-        await app.until(lambda: type(app.app.screen).__name__ == "CommandPalette")
-        await app.press("m", "a", "r", "k", "colon")
-        await app.until(lambda: app.app.screen.query_one("CommandList").option_count == 1)  # type: ignore[attr-defined]
-        await app.press("down", "enter")
-        await app.until(lambda: app.facade.called("mark") == ["mark"])
-
-
-async def test_themes_walk_round_and_repaint() -> None:
-    async with bench(theme="dark") as app:
-        seen = [app.app.theme]
-        for _ in BUILT_IN:
-            await app.press("t")
-            seen.append(app.app.theme)
-        assert seen == [*BUILT_IN, BUILT_IN[0]]
-
-
 async def test_ticks_that_break_off_are_told() -> None:
     class Broken(FakeFacade):
         async def ticks(self) -> AsyncIterator[Tick]:
@@ -274,7 +225,7 @@ async def test_ticks_that_break_off_are_told() -> None:
                 yield tick
                 raise StackUnavailable("the stack is gone", "start it again with `replexplorer up`")
 
-    async with bench(make_tick(1.0), facade=Broken()) as app:
+    async with bench("1", facade=Broken()) as app:
         await app.told("watching failed: the stack is gone")
         assert "PROTECTED" in app.text("#header")
 
@@ -283,16 +234,11 @@ async def test_ticks_that_break_off_are_told() -> None:
 async def test_what_was_drawn_is_forgotten() -> None:
     """An hour of ticks must not stay behind as regions that once changed, nor as texts and regions that
     the libraries remember."""
-    async with bench(make_tick(1.0), fresh=True) as app:
+    async with bench("1") as app:
         for second in range(2, 14):
-            await app.play(make_tick(float(second), tps=100.0 + 37.7 * second, rtt=(85.0, 85.0 + second)))
-        kept = {
-            widget.id: len(widget._dirty_regions)
-            for widget in app.dashboard.query(Lines)
-            if widget.is_mounted and widget.display
-        }
-        assert kept
-        assert set(kept.values()) == {0}
+            await app.play(f"{second} tps={100 + 37.7 * second} rtt=85,{85 + second}")
+        widgets = [each for each in app.dashboard.query(Lines) if each.is_mounted and each.display]
+        assert {len(widget._dirty_regions) for widget in widgets} == {0}
         remembered = [cached_cell_len, Region.intersection, Region.translate]
         cached_cell_len("drawn"), Region(0, 0, 2, 2).intersection(Region(1, 1, 2, 2)).translate(Offset(1, 1))
         assert all(each.cache_info().currsize for each in remembered)
@@ -301,12 +247,11 @@ async def test_what_was_drawn_is_forgotten() -> None:
 
 
 async def test_a_held_outage_keeps_its_badge_at_80_columns_whatever_else_is_wrong() -> None:
-    cut: dict[KnobName, Value] = {SYNC: 0, KnobName("partition", "db2"): "both"}
-    async with bench(make_tick(1.0, state=ProtectionState.BLOCKED, values=cut), size=(80, 24)) as app:
+    cut = "sync_binlog=0 partition@db2=both"
+    async with bench(f"state=blocked {cut}", size=(80, 24)) as app:
         await app.press("space")
-        await app.play(make_tick(1.5, state=ProtectionState.DEGRADED, values=cut, tps=1889.0))
-        assert " FROZEN -0 s   1889 ▲" in app.text("#header")
-        assert "◼ BLOCKED" in app.text("#header")
+        await app.play(f"1.5 state=degraded {cut} tps=1889.0")
+        await app.shows(" FROZEN -0 s   1889 ▲", "◼ BLOCKED")
 
 
 async def test_the_screen_is_saved_as_a_picture_that_needs_no_network(
@@ -328,34 +273,35 @@ async def test_the_screen_is_saved_as_a_picture_that_needs_no_network(
         assert picture.read_text("utf-8") == saved
         picture.unlink()
         await app.press("ctrl+s")
-        await app.until(
-            lambda: picture.exists() and "Nodes" in picture.read_text("utf-8"), "the list's picture"
-        )
+        await app.until(lambda: picture.exists() and "Nodes" in picture.read_text("utf-8"))
 
 
 # Figures that all move with each tick are drawn less often; words at once
 
 
+STORY = """\
+10.0 armed     True
+10.5 armed     False
+10.6 protected True   # other words
+10.9 protected False
+11.4 protected True   # in the next second, whenever it was last drawn
+11.4 protected True   # the same moment: drawn again at another size
+11.9 protected False
+3.2  protected True   # a jump back in a recording
+3.7  protected False
+"""
+
+
 def test_figures_stand_and_words_do_not() -> None:
     cadence = Cadence(1.0)
-    story = [
-        (10.0, "armed", True),
-        (10.5, "armed", False),
-        (10.6, "protected", True),  # other words
-        (10.9, "protected", False),
-        (11.4, "protected", True),  # in the next second, whenever it was last drawn
-        (11.4, "protected", True),  # the same moment: drawn again at another size
-        (11.9, "protected", False),
-        (3.2, "protected", True),  # a jump back in a recording
-        (3.7, "protected", False),
-    ]
-    assert [(at_s, words, cadence.is_due(at_s, words)) for at_s, words, _ in story] == story
+    for at_s, words, is_due, *why in table_of(STORY, None):
+        assert str(cadence.is_due(float(at_s), words)) == is_due, (at_s, why)
 
 
 async def test_charts_that_only_grow_are_drawn_once_a_second_and_an_event_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with bench(make_tick(1.0)) as running:
+    async with bench("1") as app:
         drawn: list[str] = []
         original = Chart.show
 
@@ -371,8 +317,8 @@ async def test_charts_that_only_grow_are_drawn_once_a_second_and_an_event_at_onc
             (2.5, (change_event(2.5, 1, "rtt 85"),), both),
         ):
             drawn.clear()
-            await running.play(make_tick(at_s, events=events))
+            await app.play(make_tick(at_s, events=events))
             assert (at_s, drawn) == (at_s, wanted)
         drawn.clear()
-        await running.press("plus")
+        await app.press("+")
         assert drawn == both

@@ -15,8 +15,9 @@ from replexplorer.core.stats.measured import Estimate
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.ledger import heads, row, rows_of
 from replexplorer.ui.words.runs import Line, width_of
-from tests.fakes.facade import altered, make_tick
+from tests.typed import table_of
 from tests.ui.driving import bench
+from tests.ui.ticks import fields_of, tick_of
 
 BEFORE = EpochSide(
     Estimate(619.2, 611.4, 627.0), Estimate(25.2, 25.1, 25.3), Estimate(29.1, 29.0, 29.3),
@@ -31,7 +32,6 @@ SLOWER = Epoch(
     1, 40.0, "rtt 20 → 85 ms", 619.2, 88.4, -85.7, "slower", 89.2, 93.0, 98.0, 7433,
     low_percent=-86.0, high_percent=-85.4, before=BEFORE, after=AFTER,
 )  # fmt: skip
-OPEN = replace(SLOWER, mode="open", delta_percent=219.6, low_percent=210.0, high_percent=None)
 
 
 def text(line: Line) -> str:
@@ -39,39 +39,53 @@ def text(line: Line) -> str:
 
 
 AT_RISK = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Unknown("no replica"))
-NO_INTERVAL = replace(SLOWER, low_percent=None, high_percent=None)
-WIDE_FIGURES = replace(
-    SLOWER, number=121, before_tps=57.6, after_tps=18_678.0, delta_percent=32_327.1, low_percent=-98.7,
-    high_percent=104_000.0, p50_ms=10_012.0, p95_ms=10_020.0, p99_ms=30_400.0,
-    verdict="faster",
-)  # fmt: skip
 OUT = replace(
     SLOWER, title="partition@db2 none → both", delta_percent=None, low_percent=None,
     high_percent=None, verdict="outage",
     after=replace(AFTER, outage=Outage(blocked_s=10.0, unprotected_s=9.9, unprotected=18_678, again_s=20.3)),
 )  # fmt: skip
-LONG = "fault over: isolate@db2, applier_stop@db3"
-EPOCHS = {
-    "a baseline is not compared": BASELINE,
-    "nor is it too short": replace(BASELINE, verdict="too short"),
-    "slower": SLOWER,
-    "faster": replace(SLOWER, delta_percent=40.0, low_percent=30.0, high_percent=50.0, verdict="faster"),
-    "no difference": replace(SLOWER, verdict="no difference shown"),
-    "still measuring": replace(SLOWER, verdict="measuring"),
-    "the open loop by its p95, and one that grows is slower": OPEN,
-    "too short": replace(NO_INTERVAL, verdict="too short"),
-    "too noisy": replace(NO_INTERVAL, verdict="too noisy", more_s=40.0),
-    "after an hour": replace(SLOWER, at_s=3_750.0),
-    "at risk on each side": replace(
+BASES = {
+    "BASELINE": BASELINE,
+    "SLOWER": SLOWER,
+    "AT-RISK": replace(
         SLOWER, before=replace(BEFORE, exposure=silent("no load")), after=replace(AFTER, exposure=AT_RISK)
     ),
-    "a slow tail": replace(SLOWER, p50_ms=142.0, p99_ms=2572.0),
-    "fractions of a millisecond": replace(SLOWER, p50_ms=3.7, p99_ms=48.0),
-    "an outage claims no gain": OUT,
-    "nor does what comes after one": replace(OUT, number=2, before=OUT.after, after=AFTER),
-    "a title that its row cuts": replace(SLOWER, title=LONG),
-    "and of an outage": replace(OUT, title=LONG),
-    **{f"number {number}": replace(WIDE_FIGURES, number=number) for number in (0, 9, 10, 21, 121, 1210)},
+    "OUT": OUT,
+    "AFTER-OUT": replace(OUT, number=2, before=OUT.after, after=AFTER),
+}
+LONG = "title='fault over: isolate@db2, applier_stop@db3'"
+NO_INTERVAL = "low_percent=None high_percent=None"
+WIDE = """\
+before_tps=57.6 after_tps=18678.0 delta_percent=32327.1 low_percent=-98.7 high_percent=104000.0 \
+p50_ms=10012.0 p95_ms=10020.0 p99_ms=30400.0 verdict=faster"""
+EPOCHS = {
+    name: replace(BASES[base], **fields_of(more))
+    for name, base, more in table_of(f"""\
+a baseline is not compared   | BASELINE |
+nor is it too short          | BASELINE | verdict='too short'
+slower                       | SLOWER   |
+faster                       | SLOWER   | delta_percent=40.0 low_percent=30.0 high_percent=50.0 verdict=faster
+no difference                | SLOWER   | verdict='no difference shown'
+still measuring              | SLOWER   | verdict=measuring
+the open loop by its p95, and one that grows is slower | SLOWER | \
+mode=open delta_percent=219.6 low_percent=210.0 high_percent=None
+too short                    | SLOWER   | {NO_INTERVAL} verdict='too short'
+too noisy                    | SLOWER   | {NO_INTERVAL} verdict='too noisy' more_s=40.0
+after an hour                | SLOWER   | at_s=3750.0
+at risk on each side         | AT-RISK  |
+a slow tail                  | SLOWER   | p50_ms=142.0 p99_ms=2572.0
+fractions of a millisecond   | SLOWER   | p50_ms=3.7 p99_ms=48.0
+an outage claims no gain     | OUT      |
+nor does what comes after one | AFTER-OUT |
+a title that its row cuts    | SLOWER   | {LONG}
+and of an outage             | OUT      | {LONG}
+number 0                     | SLOWER   | number=0 {WIDE}
+number 9                     | SLOWER   | number=9 {WIDE}
+number 10                    | SLOWER   | number=10 {WIDE}
+number 21                    | SLOWER   | number=21 {WIDE}
+number 121                   | SLOWER   | number=121 {WIDE}
+number 1210                  | SLOWER   | number=1210 {WIDE}
+""")
 }
 
 
@@ -101,22 +115,16 @@ def test_short_rows_of_every_epoch(snapshot: SnapshotAssertion) -> None:
     assert "\n".join(map(written, lines)) == snapshot
 
 
-@pytest.mark.parametrize(("key", "keymap"), [("c", {}), ("f5", {"ledger.copy": "f5"})])
-async def test_the_ledger_has_all_rows_and_the_total_and_is_copied_by_a_key(
-    key: str, keymap: dict[str, str]
-) -> None:
+async def test_the_ledger_has_all_rows_and_the_total_and_is_copied_by_its_key() -> None:
     epochs = (BASELINE, replace(SLOWER, title="innodb_flush_log_at_trx_commit 1 → 2"))
-    tick = altered(make_tick(1.0, epochs=epochs), protection={"unprotected": 18_678})
-    async with bench(tick, keymap=keymap) as app:
+    tick = tick_of("protection.unprotected=18678", epochs=epochs)
+    async with bench(tick, keymap={"ledger.copy": "f5"}) as app:
         await app.press("g")
-        await app.until(lambda: f"{key} copy as Markdown" in app.sheet[0])
-        await app.until(lambda: "slower" in app.screen_text)
-        assert "18,678 commits unprotected" in app.sheet[0]
+        await app.shows("slower", "f5 copy as Markdown", "18,678 commits unprotected")
         assert "_log_at_trx" not in app.screen_text, "a change is named as the panel names its knob"
-        assert "7.0 times slower · by TPS, 95 % sure at any time" in app.screen_text
-        await app.press(*({"c"} - {key}))
+        await app.shows("7.0 times slower · by TPS, 95 % sure at any time")
+        await app.press("c")
         assert not app.app.clipboard
-        await app.press(key)
-        await app.until(lambda: bool(app.app.clipboard))
+        await app.press("f5")
         assert app.app.clipboard == markdown(epochs, app.dashboard.picture.origin_s)
         assert "| 7.0 times slower |" in app.app.clipboard

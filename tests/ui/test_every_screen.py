@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
-from tests.fakes.facade import make_tick
+from tests.typed import table_of
 from tests.ui.driving import Bench, Size, bench, page
 from tests.ui.test_replay import playing
 from tests.ui.test_spectator import Watched
@@ -52,7 +52,17 @@ async def test_nor_does_a_recording_or_who_watches(size: Size) -> None:
         check(seen_of("spectator", app.app), size)
 
 
-FIGURES = (None, 0.0, 7.1, 88.4, 528.0, 1_234.5, 12_345.6, 123_456.7)
+FIGURES = """\
+None     0.5    0.9
+0.0      85.0   85.4
+7.1      85.0   341.6
+88.4     300.0  300.4
+528.0    300.0  1366.4
+1234.5   1250.0 1250.4
+12345.6  1250.0 5465.6
+123456.7 85.0   87449.6
+"""
+"""Commits per second, and a round trip as it is asked for and as it is measured."""
 
 
 def places(app: Bench) -> dict[str, object]:
@@ -65,28 +75,18 @@ def places(app: Bench) -> dict[str, object]:
 
 
 @EVERY_SIZE
-async def test_no_widget_moves_whatever_the_figures_are(size: Size) -> None:
+async def test_no_widget_and_no_column_moves_whatever_the_figures_are(
+    size: Size, snapshot: SnapshotAssertion
+) -> None:
+    """What is in effect has one column, whatever is measured next to it."""
+    keys, panel = ("enter", "#drawer") if size == SIZES[0] else ("", "#knobs")
+    pages = list[str]()
     async with bench(calm(), size=size, stack=STACK) as app:
+        await app.press(keys)
+        await app.until(lambda: bool(app.rows(panel)), "the knobs")
         stood = places(app)
-        for number, tps in enumerate(FIGURES):
-            tick = make_tick(2.0 + number, tps=tps, rtt=(85.0, 85.4 * 4**number), replicas=REPLICAS)
-            await app.play(replace(tick, stack=STACK))
+        for at_s, (tps, asked_ms, measured_ms) in enumerate(table_of(FIGURES, None), 2):
+            await app.play(calm(f"{at_s} tps={tps} rtt={asked_ms},{measured_ms}"))
             assert places(app) == stood, tps
-
-
-@EVERY_SIZE
-async def test_what_is_in_effect_stands_in_one_column(size: Size, snapshot: SnapshotAssertion) -> None:
-    """Whatever is measured beside it, and whichever knob is selected."""
-    ticks = [
-        make_tick(1.0 + at, rtt=(rtt_ms, rtt_ms + 0.4), replicas=REPLICAS)
-        for at, rtt_ms in enumerate((0.5, 85.0, 300.0, 1250.0))
-    ]
-    panel, pages = "#drawer" if size == SIZES[0] else "#knobs", list[str]()
-    async with bench(ticks[0], size=size) as app:
-        if size == SIZES[0]:
-            await app.press("enter")
-            await app.until(lambda: bool(app.rows("#drawer")), "the drawer")
-        for tick in ticks:
-            await app.play(tick)
             pages += [row for row in app.rows(panel) if " effect " in row or " rtt db" in row]
         assert page(pages) == snapshot

@@ -19,7 +19,8 @@ from replexplorer.core.server.waits import (
 )
 from replexplorer.ui.actions import ACTIONS
 from replexplorer.ui.words.states import CHIPS, STATES
-from tests.fakes.facade import WALL_S, FakeFacade, change_event, make_tick
+from tests.fakes.facade import WALL_S, change_event, make_tick
+from tests.typed import table_of
 from tests.ui.driving import EVERY_SIZE, bench, page
 from tests.ui.test_replay import playing
 
@@ -27,13 +28,12 @@ from tests.ui.test_replay import playing
 @pytest.mark.parametrize("width", [80, 120])
 async def test_the_help_is_not_cut(width: int) -> None:
     async with bench(size=(width, 24)) as app:
-        await app.opened("question_mark")
+        told = " ".join((await app.opened("?")).split())
         assert all(len(row) <= width for row in app.whole)
-        told = " ".join(" ".join(app.whole).split())
-        for title in (action.title for action in ACTIONS):
-            assert title in told
-        for meaning in (*(state[3] for state in STATES.values()), *(chip[2] for chip in CHIPS)):
-            assert meaning in told
+        meanings = [*(state[3] for state in STATES.values()), *(chip[2] for chip in CHIPS)]
+        assert not [
+            words for words in (*meanings, *(action.title for action in ACTIONS)) if words not in told
+        ]
 
 
 @pytest.mark.usefixtures("utc")
@@ -51,41 +51,37 @@ async def test_an_event_has_the_time_of_the_charts_and_the_local_time(
 
 
 LONG = "semi-sync timed out: " + "commits are asynchronous " * 8 + "until a replica acknowledges"
+LAST_ROWS = """\
+L | q      | esc q back   ↑↓ scroll              | q
+L | ctrl+x | esc ^x back   ↑↓ scroll             | ctrl+x
+o | q      | esc q back   ↑↓ choose  tab read on | q
+g | q      | esc q back   ↑↓ scroll              | q
+? | q      | esc q back   ↑↓ scroll              | q
+S | q      | esc back   ↑↓ scroll                | escape
+"""
+"""What opens a list, the key that quits, its last row, and what closes it."""
 
 
-@pytest.mark.parametrize(
-    ("key", "keymap", "last", "closes"),
-    [
-        ("L", {}, "esc q back   ↑↓ scroll", "q"),
-        ("L", {"app.quit": "ctrl+x"}, "esc ^x back   ↑↓ scroll", "ctrl+x"),
-        ("o", {}, "esc q back   ↑↓ choose  tab read on", "q"),
-        ("g", {}, "esc q back   ↑↓ scroll", "q"),
-        ("question_mark", {}, "esc q back   ↑↓ scroll", "q"),
-        ("S", {}, "esc back   ↑↓ scroll", "escape"),
-    ],
-)
+@pytest.mark.parametrize(("key", "quits", "last", "closes"), table_of(LAST_ROWS))
 async def test_the_last_row_names_the_keys_that_work_and_they_close_the_list_alone(
-    key: str, keymap: dict[str, str], last: str, closes: str
+    key: str, quits: str, last: str, closes: str
 ) -> None:
+    """A letter is one while a sweep is typed, and closes the screen else."""
     events, epochs = (Event(1.0, WALL_S, Severity.WARN, LONG),), (Epoch(0, 0.0, "baseline", None, 619.0),)
-    async with bench(make_tick(1.0, events=events, epochs=epochs), size=(80, 24), keymap=keymap) as app:
-        told = " ".join(" ".join(await app.opened(key)).split())
+    tick = make_tick(1.0, events=events, epochs=epochs)
+    async with bench(tick, size=(80, 24), keymap={"app.quit": quits}) as app:
+        told = " ".join((await app.opened(key)).split())
         assert (LONG in told) is (key == "L")
         await app.until(lambda: app.shown[-1].strip() == last, f"{app.shown[-1]!r}")
-        await app.press(closes)
-        await app.until(lambda: app.app.screen is app.dashboard)
+        if key == "S":
+            await app.press("q")
+            assert app.app.screen.query_one(Input).value.endswith("q")
+            app.app.screen.set_focus(None)
+            await app.closed("q")
+            await app.opened(key)
+        await app.closed(closes)
         assert app.app.is_running
-        assert app.facade.called("close") == []
-
-
-async def test_q_is_a_letter_while_a_sweep_is_typed_and_closes_the_screen_else() -> None:
-    async with bench(size=(80, 24)) as app:
-        await app.opened("S")
-        await app.press("q")
-        assert app.app.screen.query_one(Input).value.endswith("q")
-        app.app.screen.set_focus(None)
-        await app.press("q")
-        await app.until(lambda: app.app.screen is app.dashboard)
+        await app.asked("close")
 
 
 # The sheet of who waits for what: asked while it is open, and no longer
@@ -110,32 +106,23 @@ WAITS = ServerWaits(
 )
 
 
-async def test_the_waits_are_asked_for_while_they_are_open() -> None:
-    facade = FakeFacade()
-    facade.waited = (WAITS,)
-    async with bench(facade=facade) as app:
-        assert not facade.called("waits")
-        whole = "\n".join(await app.opened("W"))
+async def test_the_waits_are_asked_for_while_they_are_open_and_again_where_a_server_does_not_answer() -> None:
+    async with bench() as app:
+        app.facade.waited = (WAITS,)
+        app.facade.failures["waits"] = ServerUnreachable("db1 did not answer within 5 s")
+        await app.asked("waits")
+        assert "db1 did not answer within 5 s" in await app.opened("W")
+        await app.until(lambda: "row lock" in "\n".join(app.whole), "the next look")
         for words in (
             "64      0.080  commit",
             "id 71, holds it (Sleep): UPDATE orders",
             "619.0   12.500",
             "NOT SEEN",
         ):
-            assert words in whole
-        assert "Waits db1: 66 sessions" in "\n".join(app.sheet)
+            assert words in "\n".join(app.whole)
+        await app.shows("Waits db1: 66 sessions")
         await app.press("escape")
-        await app.until(lambda: bool(facade.called("waits no more")), "the end of asking")
-        assert facade.called("waits") == [None]
-
-
-async def test_a_server_that_does_not_answer_is_said_and_asked_again() -> None:
-    facade = FakeFacade()
-    facade.failures["waits"] = ServerUnreachable("db1 did not answer within 5 s")
-    facade.waited = (WAITS,)
-    async with bench(facade=facade) as app:
-        assert "db1 did not answer within 5 s" in (await app.opened("W"))[0]
-        await app.until(lambda: "row lock" in "\n".join(app.whole), "the next look")
+        await app.asked("waits no more", *[None] * len(app.facade.called("waits")))
 
 
 async def test_a_recording_has_none() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -14,33 +14,39 @@ from unittest.mock import AsyncMock
 
 import pyte
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from textual._context import active_app
 
 from replexplorer.cli.experiment import named
-from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.event import Event, Severity
+from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import Assignment
-from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.engine.outcome import SetResult
 from replexplorer.formats.play_script import CastWriter, PlayedLine, PlayScript, read_play
-from replexplorer.ui.play import CaptionBar, PlayApp
+from replexplorer.ui.play import PlayApp
 from replexplorer.ui.settings import Settings
-from tests.fakes.facade import WALL_S, FakeFacade, FakeTape, make_tick
+from tests.fakes.facade import WALL_S, FakeFacade, FakeTape, change_event
+from tests.known import known
+from tests.typed import table_of
+from tests.ui.driving import page
+from tests.ui.ticks import tick_of
 
 pytestmark = pytest.mark.terminal
 
 SIZE = (120, 36)
 
 
-def play(*lines: str) -> PlayScript:
-    return read_play("\n".join(lines), "test.play")
+def play(text: str) -> PlayScript:
+    """A line after each semicolon."""
+    return read_play(text.replace("; ", "\n"), "test.play", named)
 
 
 @dataclass
-class Cast:
-    """What a cast holds, and a terminal that has played it."""
+class Played:
+    """A play, the screen after each of its lines by the app's own account, and what its cast holds."""
 
+    app: PlayApp
+    shown: list[list[str]]
     header: dict[str, Any]
     events: list[list[Any]]
 
@@ -50,6 +56,7 @@ class Cast:
 
     @property
     def rows(self) -> list[str]:
+        """What a terminal shows that has played the cast."""
         screen = pyte.Screen(self.header["width"], self.header["height"])
         stream = pyte.Stream(screen)
         for _, kind, data in self.events:
@@ -57,127 +64,110 @@ class Cast:
                 stream.feed(data)
         return [row.rstrip() for row in screen.display]
 
-
-def own_rows() -> list[str]:
-    """What the app that runs now shows, by its own account."""
-    screen = active_app.get().screen
-    strips = screen._compositor.render_strips()
-    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+    @property
+    def steps(self) -> list[tuple[int, float, str]]:
+        return [(each.line, round(each.at_s, 6), each.state) for each in self.app.lines]
 
 
-def recorded(
-    script: PlayScript,
-    told: Callable[[PlayedLine], None] = lambda _: None,
-    tape: FakeTape | None = None,
-    size: tuple[int, int] = SIZE,
-) -> tuple[PlayApp, Cast]:
-    """A play over twenty seconds with two marks, and its cast."""
-    stream = io.StringIO()
-    cast = CastWriter(stream, size, wall_s=WALL_S, title=script.title)
-    performance = PlayApp.over(
-        script, tape or FakeTape(), Settings(), size=size, cast=cast, told=told
-    ).perform()
-    if performance.crash is not None:
-        raise performance.crash
-    header, *events = (json.loads(line) for line in stream.getvalue().splitlines())
-    return performance, Cast(header, events)
+def performed(text: str, facade: FakeFacade | None = None, **settings: Any) -> Played:
+    """On these servers, or over a recording of twenty seconds with two marks."""
+    stream, shown = io.StringIO(), list[list[str]]()
+
+    def look(_: PlayedLine) -> None:
+        strips = active_app.get().screen._compositor.render_strips()
+        shown.append(["".join(segment.text for segment in strip).rstrip() for strip in strips])
+
+    script, how = play(text), Settings(**settings)
+    options: dict[str, Any] = {"size": SIZE, "told": look}
+    options["cast"] = CastWriter(stream, SIZE, wall_s=WALL_S, title=script.title)
+    app = (
+        PlayApp(script, facade, how, **options)
+        if facade
+        else PlayApp.over(script, FakeTape(), how, **options)
+    )
+    app.perform()
+    if app.crash is not None:
+        raise app.crash
+    header, *events = map(json.loads, stream.getvalue().splitlines())
+    return Played(app, shown, header, events)
 
 
-def steps(performance: PlayApp) -> list[tuple[int, float, str]]:
-    return [(each.line, round(each.at_s, 6), each.state) for each in performance.lines]
-
-
-WALK = play(
-    "title Twice across",
-    "caption Nothing has been turned yet",
-    "wait 2s",
-    "until mark within 10s",
-    "until tps > 100",
-    "key n",
-    "until mark 2",
-    "key L",
-    "key escape",
-    "caption",
-    "until end",
-)
+WALK = """\
+title Twice across
+caption Nothing has been turned yet
+wait 2s
+until mark within 10s
+until tps > 100
+key n
+until mark 2
+key L
+key escape
+caption
+until end
+"""
 
 
 @pytest.mark.costly("it plays the same twice, and draws what a terminal shows of it")
 def test_over_a_recording_a_play_meets_the_same_ticks_and_its_cast_ends_with_the_screen() -> None:
-    shown: list[list[str]] = []
-    first, cast = recorded(WALK, lambda _: shown.append(own_rows()))
-    assert first.failure is None
+    first, again = performed(WALK), performed(WALK)
+    assert first.app.failure is None
     places_s = (0.0, 2.0, 3.0, 5.5, 5.5, 5.5, 5.5, 5.5, 5.5, 16.5)
-    assert steps(first) == [(line, at_s, "protected") for line, at_s in enumerate(places_s, 2)]
-    assert (cast.header["version"], cast.header["width"], cast.header["height"]) == (2, *SIZE)
-    assert cast.header["title"] == "Twice across"
-    times = [at_s for at_s, _, _ in cast.events]
+    assert first.steps == [(line, at_s, "protected") for line, at_s in enumerate(places_s, 2)]
+    told = {"version": 2, "width": SIZE[0], "height": SIZE[1], "title": "Twice across"}
+    assert told.items() <= first.header.items()
+    times = [at_s for at_s, _, _ in first.events]
     assert times == sorted(times)
     assert times[0] == 0.0
-    assert cast.markers == ["Nothing has been turned yet", "(1) change 1", "(2) change 2"]
-    assert cast.rows == shown[-1]
-    assert any("TPS" in row for row in cast.rows)
-    assert {kind for _, kind, _ in cast.events} == {"o", "m"}
-    again, cast_again = recorded(WALK)
-    assert (steps(again), cast_again.markers, cast_again.rows) == (steps(first), cast.markers, cast.rows)
+    assert first.markers == ["Nothing has been turned yet", "(1) change 1", "(2) change 2"]
+    assert first.rows == first.shown[-1]
+    assert any("TPS" in row for row in first.rows)
+    assert (again.steps, again.markers, again.rows) == (first.steps, first.markers, first.rows)
 
 
-def test_a_caption_stands_on_the_screen_in_front_until_the_next_one() -> None:
-    seen: dict[int, list[str]] = {}
-
-    def look(played: PlayedLine) -> None:
-        bars = active_app.get().screen.query(CaptionBar)
-        seen[played.line] = [str(bar.render()) for bar in bars]
-
-    recorded(play("caption one", "key L", "caption two", "key escape", "caption"), look)
-    assert seen == {1: ["one"], 2: ["one"], 3: ["two"], 4: ["two"], 5: []}
-
-
-def test_a_caption_hides_nothing_and_is_in_large_letters_before_a_room() -> None:
-    rows: list[list[str]] = []
-    recorded(play("wait 0s", "caption It waits", "key z", "wait 0s"), lambda _: rows.append(own_rows()))
-    plain, said, _, large = rows
-    assert [row.strip() for row in said[-4:-1]] == ["", "It waits", ""]
-    assert [said[-5], said[-1]] == plain[-2:]
-    assert "".join(large).count("It waits") == 0
+def test_a_caption_stands_in_front_until_the_next_one_hides_nothing_and_is_large_before_a_room() -> None:
+    plain, one, still_one, two, still_two, none, _, _, large = performed(
+        "wait 0s; caption One; key L; caption Two; key escape; caption; caption It waits; key z; wait 0s"
+    ).shown
+    for rows, caption in ((one, "One"), (still_one, "One"), (two, "Two"), (still_two, "Two")):
+        assert [row.strip() for row in rows if row.strip() in ("One", "Two")] == [caption]
+    assert [row.strip() for row in one[-4:-1]] == ["", "One", ""]
+    assert [one[-5], one[-1]] == plain[-2:]
+    assert none == plain
+    assert "It waits" not in "".join(large)
     assert [bool(row.strip()) for row in large[-7:-1]] == [False, True, True, True, True, False]
 
 
-def test_a_key_that_nothing_takes_ends_the_play() -> None:
-    performance, _ = recorded(play("key L", "key escape", "key L", "key X"))
-    assert "line 4: `key X`: X does nothing here" in str(performance.failure)
-
-
 def test_a_paused_recording_lets_a_wait_pass_and_stays_where_it_is() -> None:
-    performance, cast = recorded(play("key space", "wait 3s", "key space", "until at 1s"))
-    assert steps(performance) == [
-        (1, 0.0, "protected"), (2, 3.0, "protected"), (3, 3.0, "protected"), (4, 4.0, "protected"),
-    ]  # fmt: skip
-    assert cast.markers == []
+    played = performed("key space; wait 3s; key space; until at 1s")
+    assert [at_s for _, at_s, _ in played.steps] == [0.0, 3.0, 3.0, 4.0]
+    assert played.markers == []
+
+
+def test_what_is_hidden_takes_no_time_of_the_cast_and_what_follows_is_drawn_whole() -> None:
+    played = performed("wait 1s; hide; until at 11s; key L; show; mark seen; wait 2s")
+    assert played.app.failure is None
+    assert played.rows == played.shown[-1]
+    assert played.events[-1][0] == 3.0
+    assert [label for at_s, kind, label in played.events if kind == "m" and at_s > 0.0] == ["seen"]
 
 
 class AnsweringFacade(FakeFacade):
     """Servers whose pictures keep coming, faster than real ones; a change arms, then protects."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._at_s = 1.0
-        self._is_over = False
-        self._marks = 0
-        self._states = [ProtectionState.OFF]
-        """Those to come; the last one lasts."""
+    _is_over = False
+    _states: tuple[str, ...] = ("off",)
+    """Those to come; the last one lasts."""
 
     async def ticks(self) -> AsyncIterator[Tick]:
-        told: tuple[Event, ...] = ()
+        at_s, marks = 1.0, 0
         while not self._is_over:
-            state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
-            tps = 11.0 if state is ProtectionState.PROTECTED else 700.0
-            if state is ProtectionState.ARMED:
-                self._marks += 1
-                told = (Event(self._at_s, WALL_S, Severity.MARK, "semi-sync on", self._marks),)
-            yield replace(make_tick(self._at_s, state=state, tps=tps), events=told)
-            told = ()
-            self._at_s += 0.5
+            state, self._states = self._states[0], self._states[1:] or self._states
+            tick = tick_of(f"{at_s} state={state} tps={11.0 if state == 'protected' else 700.0}")
+            if state == "armed":
+                marks += 1
+                tick = replace(tick, events=(change_event(at_s, marks, "semi-sync on"),))
+            yield tick
+            at_s += 0.5
             await asyncio.sleep(0.005)
 
     async def close(self, *, keep: bool = False) -> str:
@@ -185,130 +175,81 @@ class AnsweringFacade(FakeFacade):
         return await super().close(keep=keep)
 
     async def set(self, assignments: Sequence[Assignment], **_: Any) -> SetResult:
-        self._states = [ProtectionState.ARMED, ProtectionState.PROTECTED]
+        self._states = ("armed", "protected")
         return await super().set(assignments)
 
 
-LIVE = play(
-    "start rtt=85ms",
-    "caption Semi-sync is about to go on",
-    "key s",
-    "until protected within 20s",
-    "mark it waits now",
-    "type /rtt",
-    "key enter",
-    "type 25",
-    "key enter",
-    "until protected and mark 1 and tps < 20",
-)
+LIVE = """\
+a knob by its name, and conditions together | start rtt=85ms; caption Semi-sync is about to go on; key s; \
+until protected within 20s; mark it waits now; type /rtt; key enter; type 25; key enter; \
+until protected and mark 1 and tps < 20
+a mark that is drawn before its line is waited for is seen | start rtt=85ms; key s; wait 200ms; \
+caption Armed by now; until mark within 5s
+each mark is waited for once | start rtt=85ms; key s; until mark within 20s; until mark within 300ms
+it starts from the defaults but for what it says | start sync_binlog=0; until protected; preset none
+or from the defaults alone | until protected
+what it turned is restored where it fails | start rtt=20ms; fault kill@db1; set clients=3; \
+until tps > 100000 within 300ms; wait 1s
+and where it is left | start rtt=20ms; fault kill@db1; set clients=3; key ctrl+c; wait 1s
+and at its end | start rtt=20ms; fault kill@db1; set clients=3; wait 100ms
+a lab that does not hold ends it | lab wan-insert quick; wait 100ms
+"""
+"""Plays on live servers."""
+PLAYS = dict(table_of(LIVE))
 
 
-def turned(facade: AnsweringFacade) -> list[list[tuple[str, Any]]]:
-    """What each turn set."""
-    return [call for call in facade.called("set") if isinstance(call, list)]
-
-
-def live(script: PlayScript, **settings: Any) -> tuple[PlayApp, AnsweringFacade]:
-    facade = AnsweringFacade()
-    facade.failures = settings.pop("failures", {})
-    performance = PlayApp(script, facade, Settings(**settings), size=SIZE).perform()
-    if performance.crash is not None:
-        raise performance.crash
-    return performance, facade
-
-
-@pytest.mark.costly("it plays the same twice")
-def test_on_live_servers_the_same_play_gives_the_same_states_each_time() -> None:
-    first, facade = live(LIVE)
-    assert first.failure is None
-    waited = {each.line: each.state for each in first.lines if each.text.startswith("until")}
-    assert waited == {4: "protected", 10: "protected"}
-    assert len(facade.called("set")) == 4, "the start, two keys, and what is given back"
-    assert facade.called("mark") == ["it waits now"]
-    again, _ = live(LIVE)
-    assert again.failure is None
-    assert waited == {each.line: each.state for each in again.lines if each.text.startswith("until")}
-
-
-def test_a_mark_that_is_drawn_before_its_line_is_waited_for_is_seen() -> None:
-    drawn, _ = live(
-        play("start rtt=85ms", "key s", "wait 200ms", "caption Armed by now", "until mark within 5s")
+def told(played: Played, facade: FakeFacade) -> Iterable[str]:
+    """What came of it, with what was asked of some knobs."""
+    for each in played.app.lines:
+        state = f" {each.state}" if each.text.startswith("until") else ""
+        changed = [one for one in each.changed if one.startswith(("rtt", "sync_binlog", "semi_sync "))]
+        yield f"{each.line}: {each.text}{state} {changed or ''}"
+    for method, asked in facade.calls:
+        kept = ("rtt@db2", "sync_binlog", "semi_sync", "clients")
+        yield f"   {method} {[one for one in asked if one[0] in kept] if isinstance(asked, list) else asked}"
+    failure = played.app.failure
+    yield from (
+        "" if failure is None else f"{failure} (exit code {failure.exit_code})",
+        *played.app.left.split(";")[:1],
+        "",
     )
-    assert drawn.failure is None
 
 
-def test_each_mark_is_waited_for_once() -> None:
-    performance, _ = live(play("start rtt=85ms", "key s", "until mark within 20s", "until mark within 300ms"))
-    assert "line 4" in str(performance.failure)
-
-
-def test_a_play_starts_from_the_defaults_but_for_what_it_says_and_tells_what_that_changed() -> None:
-    performance, facade = live(play("start sync_binlog=0", "until protected", "preset none"))
-    assert performance.failure is None
-    [first, preset, last] = turned(facade)
-    assert ("semi_sync", "off") in preset
-    assert {("rtt@db2", 0.0), ("sync_binlog", 0), ("clients", 8)} <= set(first)
-    assert {"rtt@db2 0 ms", "sync_binlog 0"} <= set(performance.lines[0].changed)
-    assert ("rtt@db2", 85.0) in last
-    unsaid, _ = live(play("until protected"))
-    assert [(each.line, "rtt@db2 0 ms" in each.changed) for each in unsaid.lines] == [(0, True), (1, False)]
-
-
-@pytest.mark.parametrize("last", ["until tps > 100000 within 300ms", "key ctrl+c", "wait 100ms"])
-def test_however_a_play_ends_it_clears_faults_and_gives_back_what_it_turned(last: str) -> None:
-    performance, facade = live(play("start rtt=20ms", "fault kill@db1", "set clients=3", last, "wait 1s"))
-    assert (performance.failure is None) == last.startswith("wait")
-    assert [name for name, _ in facade.calls if name != "start"][-3:] == ["clear", "set", "close"]
-    assert facade.called("inject") == [("kill", ("db1",))]
-    assert facade.called("clear")[-1] is None
-    assert {("rtt@db2", 85.0), ("clients", 8)} <= set(turned(facade)[-1])
-    assert "restored what the play turned: " in performance.left
-    assert "rtt@db2 20 → 85 ms" in performance.left
-
-
-def test_what_is_hidden_takes_no_time_of_the_cast_and_what_follows_is_drawn_whole() -> None:
-    shown: list[list[str]] = []
-    hidden = play("wait 1s", "hide", "until at 11s", "key L", "show", "mark seen", "wait 2s")
-    performance, cast = recorded(hidden, lambda _: shown.append(own_rows()))
-    assert performance.failure is None
-    assert cast.rows == shown[-1]
-    assert cast.events[-1][0] == 3.0
-    assert [label for at_s, kind, label in cast.events if kind == "m" and at_s > 0.0] == ["seen"]
+@pytest.mark.parametrize("name", PLAYS)
+def test_on_live_servers_a_play_gives_the_same_each_time(name: str, snapshot: SnapshotAssertion) -> None:
+    """With the default keys, whatever the user's are."""
+    facade = AnsweringFacade()
+    played = performed(PLAYS[name], facade, keymap={"semisync.toggle": "z"})
+    assert page(told(played, facade)) == snapshot
 
 
 @pytest.mark.parametrize(("method", "where"), [("start", ""), ("reset", "test.play, line 2: `reset`: ")])
 def test_what_the_servers_refuse_ends_the_play_and_its_line_is_named(method: str, where: str) -> None:
-    refusal = UsageError("a lab turns the knobs", "wait for its end")
-    performance, _ = live(play("start rtt=85ms", "reset"), failures={method: refusal})
-    assert str(performance.failure) == f"{where}a lab turns the knobs: wait for its end"
-    assert bool(performance.lines) is bool(where)
+    facade = AnsweringFacade()
+    facade.failures[method] = UsageError("a lab turns the knobs", "wait for its end")
+    played = performed("start rtt=85ms; reset", facade)
+    assert str(played.app.failure) == f"{where}a lab turns the knobs: wait for its end"
+    assert bool(played.app.lines) is bool(where)
 
 
-def test_keys_are_the_default_ones_whatever_the_user_s_are() -> None:
-    script = play("start rtt=85ms", "key s", "until protected")
-    performance, facade = live(script, keymap={"semisync.toggle": "z"})
-    assert performance.failure is None
-    assert len(facade.called("set")) == 3
-
-
-def test_a_play_that_is_quit_from_within_says_where() -> None:
-    performance, _ = recorded(play("key q", "wait 10s", "wait 10s"))
-    assert isinstance(performance.failure, ReplexplorerError)
-    assert performance.failure.exit_code == 130
-    assert "line" in performance.failure.message
-
-
-def test_a_lab_runs_by_its_name_and_one_that_does_not_hold_ends_the_play() -> None:
-    played, facade = live(read_play("lab wan-insert quick\nwait 100ms", "test.play", named))
-    assert facade.called("lab") == [("wan-insert", True)]
-    assert "line 1: `lab wan-insert quick`: lab wan-insert: deviates" in str(played.failure)
-    assert played.failure is not None
-    assert played.failure.exit_code == 1
+@pytest.mark.parametrize(
+    ("script", "code", "why"),
+    [
+        ("key L; key escape; key L; key X", 1, "line 4: `key X`: X does nothing here"),
+        ("key q; wait 10s; wait 10s", 130, "line"),
+    ],
+)
+def test_a_key_that_nothing_takes_or_that_quits_ends_the_play_and_says_where(
+    script: str, code: int, why: str
+) -> None:
+    failure = known(performed(script).app.failure)
+    assert failure.exit_code == code
+    assert why in str(failure)
 
 
 def test_a_lesson_says_each_step_and_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replexplorer.ui.play._READ_S", 0.1)  # nobody reads it
-    lesson = SimpleNamespace(name="short", steps=[SimpleNamespace(say="Guess"), SimpleNamespace(say="Bye")])
+    monkeypatch.setattr("replexplorer.ui.play._READ_S", 0.1)
+    lesson = SimpleNamespace(name="lag", steps=[SimpleNamespace(say="Guess"), SimpleNamespace(say="Bye")])
     given = AsyncMock(lesson=lesson, at=0, is_open=True)
     """A lesson of two steps; the first one asks."""
 
@@ -318,12 +259,8 @@ def test_a_lesson_says_each_step_and_what_came_of_it(monkeypatch: pytest.MonkeyP
 
     given.answer.side_effect = answer
     given.next.side_effect = lambda: setattr(given, "at", 1)
-    settings: Any = Settings(give=lambda *_: nullcontext(given))
-    stream = io.StringIO()
-    cast = CastWriter(stream, SIZE, wall_s=WALL_S)
-    played = PlayApp(play("lesson short"), AnsweringFacade(), settings, size=SIZE, cast=cast).perform()
-    assert played.failure is None
-    events = [json.loads(line) for line in stream.getvalue().splitlines()[1:]]
-    assert [label for _, kind, label in events if kind == "m"][-3:] == ["Guess", "right: 12 TPS", "Bye"]
+    played = performed("lesson lag", AnsweringFacade(), give=lambda *_: nullcontext(given))
+    assert played.app.failure is None
+    assert played.markers[-3:] == ["Guess", "right: 12 TPS", "Bye"]
     given.begin.assert_awaited_once()
     given.end.assert_awaited_once()

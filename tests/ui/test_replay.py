@@ -4,47 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from unittest.mock import Mock
 
 from syrupy.assertion import SnapshotAssertion
-from textual.message import Message
 
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.engine.view import Replay, Tape
 from replexplorer.formats.paths import SHIPPED_TOUR
-from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from tests.fakes.facade import FakeFacade, FakeTape
 from tests.known import known
-from tests.ui.driving import TWO_SIZES, Bench, ManualClock, Size, folded, page
-
-
-class StillClock:
-    """Time stands; only jumps move a replay on this clock."""
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def wall(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError("nobody sleeps by this clock")
+from tests.ui.driving import TWO_SIZES, Bench, Size, folded, page, running
 
 
 @asynccontextmanager
 async def playing(size: Size = (120, 36), tape: Tape | None = None) -> AsyncIterator[Bench]:
-    """A paused replay from the tape's first tick on."""
+    """A paused replay from the tape's first tick on, whose clock is still: only jumps move it."""
     tape = tape or FakeTape()
-    replay, clock = Replay(tape, StillClock()), ManualClock()
+    replay = Replay(tape, Mock(monotonic=lambda: 0.0, wall=lambda: 0.0))
     replay.toggle()
-    app = ExplorerApp(replay, Settings(monotonic=clock))
-    messages: list[Message] = []
-    async with app.run_test(size=size, message_hook=messages.append) as pilot:
-        player = Bench(app, pilot, FakeFacade(), clock, messages)
-        await player.until(lambda: isinstance(app.screen, DashboardScreen))
+    async with running(replay, FakeFacade(), size) as player:
+        await player.until(lambda: isinstance(player.app.screen, DashboardScreen))
         await at(player, tape.first_s)
         yield player
 
@@ -62,19 +44,12 @@ async def at(player: Bench, at_s: float) -> None:
 async def test_a_jump_shows_the_picture_of_that_moment_with_its_marks_and_log() -> None:
     async with playing() as player:
         picture = player.dashboard.picture
-        await player.press("shift+right")
-        await at(player, 21.0)
-        assert [mark.number for mark in picture.marks] == [1, 2]
-        assert len(picture.history.points) == 41
-        await player.press("left", "left")
-        await at(player, 11.0)
-        assert picture.history.points[-1].at_s == 11.0
-        assert [event.text for event in picture.log] == ["change 1", "change 2"]
-        await player.press("b")
-        await at(player, 4.0)
-        assert [event.text for event in picture.log] == ["change 1"]
-        await player.press("n")
-        await at(player, 10.0)
+        for keys, at_s, told in (("shift+right", 21, 2), ("left left", 11, 2), ("b", 4, 1), ("n", 10, 2)):
+            await player.press(keys)
+            await at(player, at_s)
+            assert [event.text for event in picture.log] == ["change 1", "change 2"][:told]
+            assert [mark.number for mark in picture.marks] == [1, 2][:told]
+            assert len(picture.history.points) == 2 * at_s - 1
 
 
 @TWO_SIZES
@@ -82,26 +57,29 @@ async def test_the_player_s_line_tells_the_place_the_speed_and_the_marks(
     size: Size, snapshot: SnapshotAssertion
 ) -> None:
     async with playing(size) as player:
-        await player.press("right", "greater_than_sign")
+        await player.press("right >")
         await at(player, 6.0)
-        await player.until(lambda: "00:00:05 / 00:00:20  ×2" in player.text("#player"))
-        pages = player.rows("#player")
-        for key, word in (("shift+right", " ■ END"), ("left", " ‖ PAUSED")):
-            await player.press(key)
-            await player.until(lambda word=word: player.text("#player").startswith(word))  # type: ignore[misc]
-            pages = [*pages, *player.rows("#player")]
+        pages = list[str]()
+        for keys, words in (
+            ("", "00:00:05 / 00:00:20  ×2"),
+            ("shift+right", " ■ END"),
+            ("left", " ‖ PAUSED"),
+        ):
+            await player.press(keys)
+            await player.shows(words)
+            pages += player.rows("#player")
         assert page(pages) == snapshot
         await player.press("q")
         await player.until(lambda: not player.app.is_running)
 
 
-async def test_what_turns_something_live_says_why_it_does_not() -> None:
+async def test_what_turns_something_live_says_why_it_does_not_and_the_help_has_the_keys_of_a_player(
+    snapshot: SnapshotAssertion,
+) -> None:
     async with playing((160, 45)) as player:
-        assert "pause" in player.text("#footer")
-        offered = {"semi-sync", "undo", "reset", "load", "labs", "wait point"}
-        assert not [word for word in offered if word in player.text("#footer")]
-        await player.press("slash", *"expo", "escape", "slash", *"payload", "enter", "escape")
-        assert player.dashboard.board.selected == KnobName("payload", "load")
+        footer = player.text("#footer")
+        await player.press("/expo escape /payload enter escape")
+        assert str(player.dashboard.board.selected) == "payload"
         assert player.notices == []
         keys = "swprxumRfiSoYPA8"
         await player.refuses(keys, "a recording: nothing can be turned")
@@ -113,22 +91,8 @@ async def test_what_turns_something_live_says_why_it_does_not() -> None:
         for is_playing in (True, False):
             await player.pilot.press("space")
             assert replay_of(player).position.playing is is_playing
-
-
-async def test_the_help_of_a_recording_has_the_keys_of_a_player() -> None:
-    async with playing((120, 300)) as player:
-        await player.press("question_mark")
-        await player.until(lambda: player.app.screen.name == "help" and bool(player.whole))
-        told = "\n".join(player.whole)
-        for words in (
-            "a recording: nothing can be turned",
-            "Pause or play",
-            "Go back 5 s",
-            "Go forward 30 s",
-        ):
-            assert words in told
-        for words in ("Undo the last change", "Stage one step", "Freeze", "types a value", "←→ stages"):
-            assert words not in told
+        await player.opened("?")
+        assert page([footer], player.whole) == snapshot
 
 
 async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
@@ -139,7 +103,7 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
         marked = [event.text for event in tape.events() if event.mark is not None]
         assert marked[:4] == ["a lab begins: tour", "async", "semi-sync, 1 client", "32 clients"]
         assert len(replay.marks_s) == len(marked) == 11
-        await player.press("n", "n", "n", "n", "right")
+        await player.press("n n n n right")
         await player.until(lambda: abs(replay.position.position_s - replay.marks_s[3] - 5) < 1)
         await player.until(lambda: "PROTECTED" in player.text("#header"))
         assert known(known(player.dashboard.picture.tick).load).clients == 32

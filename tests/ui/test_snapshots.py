@@ -27,11 +27,11 @@ def session() -> list[Tick]:
 
 
 LOOKS = {
-    "wide-dark": ((160, 45), "dark", ()),
-    "normal-light": ((120, 36), "light", ("down",) * 6),
-    "normal-safe-staged": ((120, 36), "safe", ("right",)),
-    "compact-dark": ((80, 24), "dark", ("down",)),
-    "compact-drawer": ((80, 24), "dark", ("enter",)),
+    "wide-dark": ((160, 45), "dark", ""),
+    "normal-light": ((120, 36), "light", "down " * 6),
+    "normal-safe-staged": ((120, 36), "safe", "right"),
+    "compact-dark": ((80, 24), "dark", "down"),
+    "compact-drawer": ((80, 24), "dark", "enter"),
 }
 
 
@@ -43,10 +43,10 @@ def test_the_settled_look(snap_compare: SnapCompare, look: str) -> None:
     app = ExplorerApp(FakeFacade(*ticks), Settings(theme=theme, monotonic=clock))
 
     async def settle(pilot: Pilot[str]) -> None:
-        running = Bench(app, pilot, FakeFacade(), clock)
+        running = Bench(app, pilot, FakeFacade(), clock, [])
         await running.until(lambda: isinstance(app.screen, DashboardScreen))
         await running.until(lambda: running.dashboard.picture.tick is ticks[-1])
-        await running.press(*keys)
+        await running.press(keys)
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=size, run_before=settle)

@@ -12,19 +12,18 @@ from textual.strip import Strip
 
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.fault import Fault
-from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.server.node_view import ThreadError
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
-from replexplorer.core.topology import SOURCE, Role
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.widgets.lines import Chart, Lines
-from tests.fakes.facade import WALL_S, FakeFacade, change_event, explained, make_tick
+from tests.fakes.facade import WALL_S, FakeFacade, altered, change_event, explained
+from tests.typed import table_of
 from tests.ui.driving import bench, drawn
 from tests.ui.test_listings import WAITS
+from tests.ui.ticks import tick_of
 from tests.vision import contrast
 
 SIZES: Final = ((80, 24), (120, 36), (160, 45), (200, 60))
@@ -39,6 +38,10 @@ WHY: Final = (
     "'2894712-18' for key 'order_lines.PRIMARY', Error_code: 1062; handler error HA_ERR_FOUND_DUPP_KEY"
 )
 _CHANGE: Final = "binlog_group_commit_sync_no_delay_count 0 → 1000000, group_replication_consistency"
+_TROUBLES: Final = f"""\
+100 stack={STACK} state=degraded tps=12345.6 rtt=1250.0,1250.4 replicas={REPLICAS} fsync_ms=12.2 \
+semi_sync=on sync_binlog=0 fsync_delay=2 partition@db2=both jitter@db2=1.5 down=db3 db4.sql_thread=error \
+fault=kill@db3,partition=both@db2,disk_stall=2500@db1 since=20"""
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,9 @@ class Seen:
     """What stands out too little, with its colours."""
 
 
-def calm() -> Tick:
-    """All is well on three replicas."""
-    return explained(replace(make_tick(1.0, replicas=REPLICAS), stack=STACK))
+def calm(words: str = "") -> Tick:
+    """All is well on three replicas, but for what the words say."""
+    return tick_of(f"replicas={REPLICAS} stack={STACK} explained {words}")
 
 
 def troubled() -> Tick:
@@ -71,31 +74,13 @@ def troubled() -> Tick:
         Event(90.0, WALL_S + 90, Severity.BAD, f"db4: SQL thread: {WHY}"),
         Event(95.0, WALL_S + 95, Severity.WARN, "semi-sync timed out: commits are asynchronous"),
     )
-    values: dict[KnobName, Value] = {
-        KnobName("semi_sync", SOURCE): "on",
-        KnobName("sync_binlog", SOURCE): 0,
-        KnobName("fsync_delay", SOURCE): 2.0,
-        KnobName("partition", "db2"): "both",
-        KnobName("jitter", "db2"): 1.5,
-    }
-    tick = make_tick(
-        100.0, state=ProtectionState.DEGRADED, tps=12_345.6, rtt=(1_250.0, 1_250.4), replicas=REPLICAS,
-        values=values, events=events, epochs=epochs, fsync_ms=12.2,
-        exposure=Exposure(
-            Loss(0, 0, 0), Loss(31_200, 30_000, 34_000, 11_413.0), Loss(128_812, 120_000, 130_000, 9_812.0)
-        ),
-    )  # fmt: skip
-    nodes = list(tick.nodes)
-    nodes[2] = replace(nodes[2], role=Role.DOWN, reachable=False)
-    nodes[3] = replace(nodes[3], sql_thread="error", sql_error=ThreadError(1062, WHY))
-    faults = tuple(
-        Fault(number, kind, value, node, WALL_S + 20.0 * number, None, "drill split-brain (pid 1234567)", {})
-        for number, (kind, value, node) in enumerate(
-            (("kill", None, "db3"), ("partition", "both", "db2"), ("disk_stall", "2500", "db1")), 1
-        )
+    risks = Exposure(
+        Loss(0, 0, 0), Loss(31_200, 30_000, 34_000, 11_413.0), Loss(128_812, 120_000, 130_000, 9_812.0)
     )
-    tick = replace(tick, stack=STACK, state="partial", nodes=tuple(nodes), faults=faults)
-    return explained(tick, failed=True, excess_ms=41.5)
+    tick = tick_of(_TROUBLES, events=events, epochs=epochs, exposure=risks)
+    faults = tuple(replace(each, by="drill split-brain (pid 1234567)") for each in tick.faults)
+    tick = altered(tick, db4={"sql_error": ThreadError(1062, WHY)})
+    return explained(replace(tick, faults=faults), failed=True, excess_ms=41.5)
 
 
 def seen_of(name: str, app: ExplorerApp) -> Seen:
@@ -141,11 +126,38 @@ def lost_rows(app: ExplorerApp) -> tuple[str, ...]:
     return tuple(lost)
 
 
+STATES: Final = """\
+staged     | down right | escape
+exposure   | e          | e
+held       | space      | space
+presenting | z          | z
+filter     | /          | escape escape
+value      | 5          | escape
+asking     | q          | n
+"""
+COMPACT: Final = """\
+latency    | v          |
+drawer     | v v enter  | escape
+"""
+"""Of the dashboard, by which keys one comes there and back."""
+SCREENS: Final = """\
+help       | ?
+ledger     | g
+log        | L
+nodes      | N
+waits      | W
+faults     | F
+faults, the last | F end
+sweep      | S
+labs       | o
+"""
+
+
 async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]:
     """Every screen, in the order in which one comes by."""
     facade = FakeFacade(replicas=REPLICAS, by_turns=True)
     facade.waited = (WAITS,)
-    async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:  # type: ignore[arg-type]
+    async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:
 
         def seen(name: str) -> Seen:
             return seen_of(name, app.app)
@@ -156,59 +168,28 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
 
         yield seen("calm")
         for number, state in enumerate(ProtectionState):
-            tick = explained(make_tick(2.0 + number, state=state, replicas=REPLICAS))
-            await app.play(replace(tick, stack=STACK))
+            await app.play(calm(f"{2 + number} state={state}"))
             yield seen(state)
         await app.play(troubled())
         await settled()
         yield seen("troubled")
-        for name, keys, back in (
-            ("staged", ("down", "right"), ("escape",)),
-            ("exposure", ("e",), ("e",)),
-            ("held", ("space",), ("space",)),
-            ("presenting", ("z",), ("z",)),
-            ("filter", ("slash",), ("escape", "escape")),
-            ("value", ("5",), ("escape",)),
-        ):
-            await app.press(*keys)
+        for name, keys, back in table_of(STATES + COMPACT * (size == SIZES[0])):
+            await app.press(keys)
             await settled()
             yield seen(name)
-            await app.press(*back)
-        if size == SIZES[0]:
-            await app.press("v")
-            await settled()
-            yield seen("latency")
-            await app.press("v", "v", "enter")
-            await settled()
-            yield seen("drawer")
-            await app.press("escape")
-        await app.press("q")
-        await settled()
-        yield seen("asking")
-        await app.press("n")
-        screens: tuple[tuple[str, tuple[str, ...]], ...] = (
-            ("help", ("question_mark",)),
-            ("ledger", ("g",)),
-            ("log", ("L",)),
-            ("nodes", ("N",)),
-            ("waits", ("W",)),
-            ("faults", ("F",)),
-            ("faults, the last", ("F", "end")),
-            ("sweep", ("S",)),
-            ("labs", ("o",)),
-        )
-        for name, pressed in screens:
-            await app.press(*pressed)
+            await app.press(back)
+        for name, keys in table_of(SCREENS):
+            await app.press(keys)
             await app.until(lambda: not isinstance(app.app.screen, DashboardScreen), name)
             await settled()
             yield seen(name)
             while not isinstance(app.app.screen, DashboardScreen):
                 await app.press("escape")
-        await app.press("o", "down", "enter", "y")
+        await app.press("o down enter y")
         await app.until(lambda: app.dashboard.has_class("-lab"), "the lab")
         await settled()
         yield seen("lab")
         await app.press("z")
         await settled()
         yield seen("lab, presenting")
-        await app.press("z", "A")
+        await app.press("z A")

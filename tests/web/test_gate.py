@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from aiohttp import ClientSession, CookieJar, TCPConnector, web
+from aiohttp import ClientResponse, ClientSession, CookieJar, TCPConnector, web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
 from replexplorer.web import gate
 from replexplorer.web.gate import Gate, is_loopback, read_password
 from tests.known import refused
+from tests.typed import table_of
 
 SOCKET = {
     "Upgrade": "websocket",
@@ -26,10 +29,40 @@ SOCKET = {
 """What a browser asks a websocket with, but for the page that it is on."""
 
 
+@dataclass
+class Browser:
+    """One with cookies of its own."""
+
+    client: ClientSession
+    server: BaseTestServer
+
+    @property
+    def own_page(self) -> dict[str, str]:
+        """What it says of itself on a page of the server."""
+        return {"Origin": f"http://{self.server.host}:{self.server.port}"}
+
+    async def ask(self, path: str, headers: Mapping[str, str] = {}, **how: Any) -> ClientResponse:
+        """The answer, read unless it is a websocket; a form is sent where there is `data`."""
+        url, method = self.server.make_url(path), "POST" if "data" in how else "GET"
+        async with self.client.request(method, url, headers=headers, allow_redirects=False, **how) as answer:
+            if answer.status != 101:
+                await answer.read()
+        return answer
+
+    async def log_in(self, password: str, headers: Mapping[str, str] | None = None) -> ClientResponse:
+        """From the server's own page, or from another."""
+        return await self.ask(
+            "/login", self.own_page if headers is None else headers, data={"password": password}
+        )
+
+
 @asynccontextmanager
-async def served(
-    password: str | None = None, *, loopback: bool = True
-) -> AsyncIterator[tuple[ClientSession, BaseTestServer]]:
+async def browsing(app: web.Application) -> AsyncIterator[Browser]:
+    async with TestServer(app) as server, ClientSession(cookie_jar=CookieJar(unsafe=True)) as client:
+        yield Browser(client, server)
+
+
+def guarded(password: str | None = None, *, loopback: bool = True) -> web.Application:
     """A page, a websocket and a file behind a gate."""
 
     async def page(_: web.Request) -> web.Response:
@@ -45,12 +78,7 @@ async def served(
     app = web.Application()
     Gate(loopback=loopback, password=password).guard(app)
     app.add_routes([web.get("/", page), web.get("/ws", socket), web.get("/page/x", page)])
-    async with TestServer(app) as server, ClientSession(cookie_jar=CookieJar(unsafe=True)) as client:
-        yield client, server
-
-
-def origin(server: BaseTestServer) -> dict[str, str]:
-    return {"Origin": f"http://{server.host}:{server.port}"}
+    return app
 
 
 HOSTS = """\
@@ -62,80 +90,58 @@ evil.example:8000      403 200
 [::1                   403 403
 """
 """What is answered under a name by a server on a loopback address, and by one on any."""
-
-
-@pytest.mark.parametrize("line", HOSTS.splitlines())
-async def test_a_loopback_server_has_loopback_names_alone(line: str) -> None:
-    host, *answers = line.split()
-    for loopback, status in zip((True, False), answers, strict=True):
-        async with (
-            served(loopback=loopback) as (client, server),
-            client.get(server.make_url("/"), headers={"Host": host}) as answer,
-        ):
-            assert answer.status == int(status)
+ORIGINS = """\
+http://HERE              101
+https://HERE             101
+null                     403
+http://evil.example      403
+http://127.0.0.1:1       403
+http://HERE.evil.example 403
+http://[                 403
+"""
+"""The page that asks for a websocket, and the answer, whatever the server's address is."""
 
 
 @pytest.mark.parametrize("loopback", [True, False])
-@pytest.mark.parametrize(
-    ("said", "status"),
-    [
-        ("http://{here}", 101),
-        ("https://{here}", 101),
-        (None, 403),
-        ("null", 403),
-        ("http://evil.example", 403),
-        ("http://127.0.0.1:1", 403),
-        ("http://{here}.evil.example", 403),
-        ("http://[", 403),
-    ],
-)
-async def test_a_websocket_is_for_our_own_page(said: str | None, status: int, loopback: bool) -> None:
-    async with served(loopback=loopback) as (client, server):
-        page = {} if said is None else {"Origin": said.format(here=f"{server.host}:{server.port}")}
-        async with client.get(server.make_url("/ws"), headers=SOCKET | page) as answer:
-            assert answer.status == status
+async def test_a_loopback_server_has_loopback_names_alone_and_a_websocket_is_for_our_own_page(
+    loopback: bool,
+) -> None:
+    async with browsing(guarded(loopback=loopback)) as browser:
+        for host, *statuses in table_of(HOSTS, None):
+            assert (await browser.ask("/", {"Host": host})).status == int(statuses[not loopback]), host
+        for origin, status in table_of(ORIGINS, None):
+            page = {"Origin": origin.replace("HERE", f"{browser.server.host}:{browser.server.port}")}
+            assert (await browser.ask("/ws", SOCKET | page)).status == int(status), origin
+        assert (await browser.ask("/ws", SOCKET)).status == 403
+        headers = (await browser.ask("/")).headers
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert (headers["X-Frame-Options"], headers["Cache-Control"]) == ("DENY", "no-store")
 
 
-async def test_without_the_password_there_is_the_login_alone() -> None:
-    async with served("secret") as (client, server):
-        async with client.get(server.make_url("/"), allow_redirects=False) as answer:
-            assert (answer.status, answer.headers["Location"]) == (303, "/login")
-        for path, headers, status in (
-            ("/ws", origin(server) | SOCKET, 401),
-            ("/login", {}, 200),
-            ("/page/x", {}, 200),
-        ):
-            async with client.get(server.make_url(path), headers=headers) as answer:
-                assert answer.status == status
-
-
-async def test_the_right_password_is_a_cookie_that_scripts_and_other_sites_do_not_get() -> None:
-    async with served("s3cret ü") as (client, server):
-        login = server.make_url("/login")
-        async with client.post(login, data={"password": "s3cret"}, headers=origin(server)) as answer:
-            assert answer.status == 401
-            assert "s3cret" not in await answer.text()
-        async with client.post(
-            login, data={"password": "s3cret ü"}, headers=origin(server), allow_redirects=False
-        ) as answer:
-            assert answer.status == 303
-            [cookie] = answer.cookies.values()
-            assert cookie["httponly"]
-            assert cookie["samesite"] == "Strict"
-            assert "s3cret" not in cookie.value
-        async with client.get(server.make_url("/")) as answer:
-            assert await answer.text() == "inside"
-        async with client.ws_connect(server.make_url("/ws"), headers=origin(server)) as line:
-            assert (await line.receive_str()) == "inside"
-
-
-async def test_a_login_from_another_site_s_page_is_no_login() -> None:
-    async with served("secret") as (client, server):
+async def test_the_right_password_from_our_own_page_is_a_cookie_that_scripts_and_other_sites_do_not_get() -> (
+    None
+):
+    async with browsing(guarded("s3cret ü")) as browser:
+        login = await browser.ask("/")
+        assert (login.status, login.headers["Location"]) == (303, "/login")
+        socket = browser.own_page | SOCKET
+        for path, headers, status in (("/ws", socket, 401), ("/login", {}, 200), ("/page/x", {}, 200)):
+            assert (await browser.ask(path, headers)).status == status
         for headers in ({}, {"Origin": "http://evil.example"}):
-            async with client.post(
-                server.make_url("/login"), data={"password": "secret"}, headers=headers
-            ) as answer:
-                assert answer.status == 403
+            assert (await browser.log_in("s3cret ü", headers)).status == 403
+        wrong = await browser.log_in("s3cret")
+        assert wrong.status == 401
+        assert "s3cret" not in await wrong.text()
+        right = await browser.log_in("s3cret ü")
+        assert right.status == 303
+        [cookie] = right.cookies.values()
+        assert cookie["httponly"]
+        assert cookie["samesite"] == "Strict"
+        assert "s3cret" not in cookie.value
+        assert await (await browser.ask("/")).text() == "inside"
+        assert (await browser.ask("/ws", socket)).status == 101
 
 
 async def test_who_guesses_waits_and_the_right_password_is_never_locked_out(
@@ -143,35 +149,18 @@ async def test_who_guesses_waits_and_the_right_password_is_never_locked_out(
 ) -> None:
     """Tries that come at once are looked at one by one; from another address nothing is waited for."""
     monkeypatch.setattr(gate, "WRONG_S", 0.2)
-    async with served("secret") as (client, server):
-        login = server.make_url("/login")
-
-        async def status(password: str) -> int:
-            data = {"password": password}
-            async with client.post(login, data=data, headers=origin(server), allow_redirects=False) as answer:
-                return answer.status
-
+    app = guarded("secret")
+    async with (
+        browsing(app) as browser,
+        ClientSession(connector=TCPConnector(local_addr=("127.0.0.2", 0))) as far,
+    ):
         began_s = time.monotonic()
-        guesses = [asyncio.create_task(status("wrong")) for _ in range(5)]
-        async with ClientSession(
-            connector=TCPConnector(local_addr=("127.0.0.2", 0)), cookie_jar=CookieJar(unsafe=True)
-        ) as other:
-            data = {"password": "secret"}
-            async with other.post(login, data=data, headers=origin(server), allow_redirects=False) as answer:
-                assert answer.status == 303
+        guesses = [asyncio.create_task(browser.log_in("wrong")) for _ in range(5)]
+        assert (await Browser(far, browser.server).log_in("secret")).status == 303
         assert not all(task.done() for task in guesses)
-        assert sorted(await asyncio.gather(*guesses)) == [401] * 5
+        assert [answer.status for answer in await asyncio.gather(*guesses)] == [401] * 5
         assert time.monotonic() - began_s >= 1
-        assert await status("secret") == 303
-
-
-async def test_every_answer_forbids_frames_and_foreign_sources() -> None:
-    async with served() as (client, server), client.get(server.make_url("/")) as answer:
-        policy = answer.headers["Content-Security-Policy"]
-        assert "default-src 'self'" in policy
-        assert "frame-ancestors 'none'" in policy
-        assert answer.headers["X-Frame-Options"] == "DENY"
-        assert answer.headers["Cache-Control"] == "no-store"
+        assert (await browser.log_in("secret")).status == 303
 
 
 def test_what_is_loopback() -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
-from asyncio import Transport
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
-from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar, WSMsgType
-from aiohttp.test_utils import BaseTestServer, TestServer
+from aiohttp import ClientWebSocketResponse, WSMsgType
 
 from replexplorer.web import server as server_module
 from replexplorer.web.gate import Gate
 from replexplorer.web.server import DashboardServer, size_of, table_page
+from tests.known import known
 from tests.waiting import patience, until_true
-from tests.web.test_gate import SOCKET, origin
+from tests.web.test_gate import SOCKET, Browser, browsing
 
 PROGRAM = """
 import json, os, sys
@@ -40,8 +40,6 @@ while True:
     elif payload == b"q":
         print("what is left behind", file=sys.stderr)
         break
-    elif payload == b"fill":
-        put(b"D", b"x" * 100_000 + b";")
     else:
         put(b"D", payload + b";")
 """
@@ -56,40 +54,37 @@ class Page:
 
     line: ClientWebSocketResponse
     seen: str = ""
-    closed: int | None = None
-    reading: asyncio.Task[None] | None = field(default=None, repr=False)
+    reading: asyncio.Task[None] | None = None
 
     async def read(self) -> None:
         async for message in self.line:
             if message.type is WSMsgType.BINARY:
                 self.seen += message.data.decode()
-        self.closed = self.line.close_code
 
-    async def until(self, seen: Callable[[str], object]) -> None:
+    async def says(self, end: str) -> None:
+        """Wait for these last words of what it has seen."""
         async with asyncio.timeout(20 * patience()):
-            while not seen(self.seen):
+            while not self.seen.endswith(f"{end};"):
                 assert not self.line.closed, f"closed after {self.seen!r}"
                 await asyncio.sleep(0.01)
 
-    async def end(self) -> None:
-        """Wait until the server has closed its line."""
-        assert self.reading is not None
+    async def end(self) -> int | None:
+        """Wait until the server has closed its line, and tell how."""
         async with asyncio.timeout(20 * patience()):
-            await self.reading
+            await known(self.reading)
+        return self.line.close_code
 
     async def type(self, text: str) -> None:
         await self.line.send_str(json.dumps(["stdin", text]))
 
-    def drop(self) -> None:
-        """As a cable that is cut: nobody says a word."""
-        self.transport.abort()
+    async def answers(self, text: str) -> None:
+        """It is alive."""
+        await self.type(text)
+        await self.says(text)
 
-    @property
-    def transport(self) -> Transport:
-        connection = self.line._response.connection
-        assert connection is not None
-        assert connection.transport is not None
-        return connection.transport
+    def drop(self) -> None:
+        """As a cable that is cut: neither end says a word."""
+        known(known(self.line._response.connection).transport).abort()
 
     @property
     def part(self) -> str:
@@ -101,37 +96,30 @@ class Page:
 
 
 @dataclass
-class Served:
-    """A server whose tabs are small programs."""
+class Served(Browser):
+    """A browser before a server whose tabs are small programs."""
 
-    client: ClientSession
-    server: BaseTestServer
-    tabs: DashboardServer
-
-    async def open(self, name: str, width: int = 100, height: int = 30) -> Page:
-        line = await self.client.ws_connect(
-            self.server.make_url("/ws").with_query(width=width, height=height, tab=name),
-            headers=origin(self.server),
-        )
-        page = Page(line)
+    async def open(self, name: str) -> Page:
+        url = self.server.make_url("/ws").with_query(width=100, height=30, tab=name)
+        page = Page(await self.client.ws_connect(url, headers=self.own_page))
         page.reading = asyncio.create_task(page.read())
         return page
 
-    async def opened(self, name: str) -> Page:
-        page = await self.open(name)
-        await page.until(lambda seen: seen.endswith(";"))
-        return page
-
-
-def words_of(drives: bool) -> list[str]:
-    return [sys.executable, "-c", PROGRAM, "drives" if drives else "watches"]
+    async def opened(self, *names: str) -> list[Page]:
+        pages = [await self.open(name) for name in names]
+        for page in pages:
+            await page.says("100x30")
+        return pages
 
 
 @asynccontextmanager
-async def served(words: Callable[[bool], list[str]] = words_of) -> AsyncIterator[Served]:
+async def served() -> AsyncIterator[Served]:
+    def words(drives: bool) -> list[str]:
+        return [sys.executable, "-c", PROGRAM, "drives" if drives else "watches"]
+
     tabs = DashboardServer(words, Gate(loopback=True, password=None))
-    async with TestServer(tabs.application()) as server, ClientSession() as client:
-        yield Served(client, server, tabs)
+    async with browsing(tabs.application()) as browser:
+        yield Served(browser.client, browser.server)
 
 
 def runs(pid: int) -> bool:
@@ -148,22 +136,19 @@ async def gone(pid: int) -> None:
 
 async def test_the_first_tab_drives_the_next_watch_and_each_is_a_process_that_ends_with_it() -> None:
     async with served() as here:
-        first, second, third = [await here.opened(name) for name in (FIRST, SECOND, THIRD)]
-        assert [page.part for page in (first, second, third)] == ["drives", "watches", "watches"]
-        assert len({first.pid, second.pid, third.pid}) == 3
-        assert " 100x30;" in first.seen
+        pages = first, second, third = await here.opened(FIRST, SECOND, THIRD)
+        assert [page.part for page in pages] == ["drives", "watches", "watches"]
+        assert len({page.pid for page in pages}) == 3
         await first.type("s")
         await first.line.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
-        await first.until(lambda seen: seen.endswith("s;resize 80x24;"))
-        await second.type("z")
-        await second.until(lambda seen: seen.endswith("z;"))
+        await first.says("s;resize 80x24")
+        await second.answers("z")
         assert "z;" not in first.seen
         await third.line.close()
         await gone(third.pid)
-        await first.type("a")
-        await first.until(lambda seen: seen.endswith("a;"))
+        await first.answers("a")
         await first.line.close()
-        again = await here.opened(THIRD)
+        [again] = await here.opened(THIRD)
         assert not runs(first.pid)
         assert (again.part, second.part, runs(second.pid)) == ("drives", "watches", True)
     for page in (second, again):
@@ -172,13 +157,19 @@ async def test_the_first_tab_drives_the_next_watch_and_each_is_a_process_that_en
 
 @pytest.mark.parametrize(
     ("how", "tab", "code"),
-    [("closed", FIRST, None), ("dropped", FIRST, None), ("opened twice", FIRST, 4002), ("quit", THIRD, 4000)],
+    [
+        ("closed", FIRST, None),
+        ("dropped", FIRST, None),
+        ("opened twice", FIRST, 4002),
+        ("quit", THIRD, 4000),
+        ("quit", SECOND, 4000),
+    ],
 )
-async def test_who_drives_is_who_drove_or_the_first_to_open_where_nobody_does(
+async def test_who_drives_is_who_drove_or_the_first_to_open_or_to_load_again_where_none_does(
     how: str, tab: str, code: int | None
 ) -> None:
     async with served() as here:
-        first, second = await here.opened(FIRST), await here.opened(SECOND)
+        first, second = await here.opened(FIRST, SECOND)
         match how:
             case "closed":
                 await first.line.close()
@@ -188,74 +179,47 @@ async def test_who_drives_is_who_drove_or_the_first_to_open_where_nobody_does(
             case "quit":
                 await first.type("q")
                 await first.end()
-        assert (await here.opened(tab)).part == "drives"
+        [again] = await here.opened(tab)
+        assert again.part == "drives"
         await gone(first.pid)
         if code is not None:
-            await first.end()
-            assert first.closed == code
-        await second.type("c")
-        await second.until(lambda seen: seen.endswith("c;"))
-
-
-async def test_a_watching_tab_that_is_loaded_again_drives_where_nobody_does() -> None:
-    async with served() as here:
-        first, second = await here.opened(FIRST), await here.opened(SECOND)
-        await first.type("q")
-        await gone(first.pid)
-        await second.line.close()
-        again = await here.opened(SECOND)
-        assert again.part == "drives"
-        assert not runs(second.pid)
+            assert await first.end() == code
+        await (again if tab == SECOND else second).answers("c")
 
 
 async def test_more_tabs_than_the_machine_should_bear_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "MOST_TABS", 1)
     async with served() as here:
         await here.opened(FIRST)
-        more = await here.open(SECOND)
-        await more.end()
-        assert more.closed == 4003
+        assert await (await here.open(SECOND)).end() == 4003
 
 
-@pytest.mark.parametrize(
-    "said", ["{", "7", "[]", '["stdin"]', '["stdin", 5]', '["resize", {}]', '["resize", 1]', "[" * 3000]
-)
-async def test_what_no_page_of_ours_says_ends_its_line_alone(said: str) -> None:
+async def test_what_no_page_of_ours_says_ends_its_line_alone() -> None:
     async with served() as here:
-        first, second = await here.opened(FIRST), await here.opened(SECOND)
-        await first.line.send_str(said)
-        await first.end()
-        await second.type("c")
-        await second.until(lambda seen: seen.endswith("c;"))
-
-
-@pytest.mark.parametrize("query", [{}, {"tab": "../x"}, {"tab": FIRST, "width": "wide"}])
-async def test_a_line_without_the_name_of_a_tab_is_refused(query: dict[str, str]) -> None:
-    async with served() as here:
-        url = here.server.make_url("/ws").with_query(query)
-        async with here.client.get(url, headers=origin(here.server) | SOCKET) as answer:
-            assert answer.status == 400
+        [other] = await here.opened(SECOND)
+        said = "{", "7", "[]", '["stdin"]', '["stdin", 5]', '["resize", {}]', '["resize", 1]', "[" * 3000
+        for words in said:
+            [page] = await here.opened(FIRST)
+            await page.line.send_str(words)
+            await page.end()
+            await other.answers("c")
+        for query in ("", "?tab=../x", f"?tab={FIRST}&width=wide"):
+            assert (await here.ask(f"/ws{query}", here.own_page | SOCKET)).status == 400
 
 
 async def test_the_page_has_all_from_this_server() -> None:
     async with served() as here:
-        async with here.client.get(here.server.make_url("/")) as answer:
-            text = await answer.text()
+        text = await (await here.ask("/")).text()
         assert "http" not in text
-        named = [part.split('"')[0] for part in text.replace('src="', 'href="').split('href="')[1:]]
-        files = [path for path in named if path.startswith("/")]
+        files = re.findall('(?:href|src)="(/[^"]*)"', text)
         assert len(files) == 5
         for path in files:
-            async with here.client.get(here.server.make_url(path)) as answer:
-                assert answer.status == 200, path
-                body = await answer.read()
+            answer = await here.ask(path)
+            assert answer.status == 200, path
             if path.endswith(".css"):
-                assert b"url(http" not in body
-                assert b"//fonts" not in body
-        async with here.client.get(here.server.make_url("/static/")) as answer:
-            assert answer.status in (403, 404)
-        async with here.client.get(here.server.make_url("/alive")) as answer:
-            assert answer.status == 204
+                assert not re.search(r"url\(http|//fonts", await answer.text())
+        assert (await here.ask("/static/")).status in (403, 404)
+        assert (await here.ask("/alive")).status == 204
 
 
 def test_a_size_is_kept_within_reason() -> None:
@@ -270,10 +234,9 @@ async def test_the_trainer_s_table_is_behind_the_gate_and_comes_again_by_itself(
         return [("student1", "<up>")]
 
     app = table_page(Gate(loopback=True, password="secret"), "class", ("student", "state"), rows)
-    async with TestServer(app) as server, ClientSession(cookie_jar=CookieJar(unsafe=True)) as client:
-        login = await client.get(server.make_url("/"))
-        page = await client.post(login.url, data={"password": "secret"}, headers=origin(server))
-        text = await page.text()
-    assert login.url.path == "/login"
+    async with browsing(app) as browser:
+        assert (await browser.ask("/")).status == 303
+        await browser.log_in("secret")
+        text = await (await browser.ask("/")).text()
     assert "<tr><td>student1</td><td>&lt;up&gt;</td></tr>" in text
     assert 'http-equiv="refresh"' in text
