@@ -12,5 +12,4 @@ from tests.fakes.world import World
 @pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.__name__)
 @virtual
 async def test_the_fakes_do_as_servers_do(play: Scenario) -> None:
-    async with World().attached() as session:
-        await play(session)
+    await play(World().attached)

@@ -525,6 +525,9 @@ class FakeServer:
 
     async def commit(self) -> None:
         """One transaction: it returns when it is acknowledged, or when nobody waits for that."""
+        if self.is_replica:
+            self.errant = f"{self.variables['server_uuid']}:1"
+            return
         self.commits += 1
         if not self.enabled:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,5 +24,4 @@ def live(docker_client: Any, state_home: object) -> Iterator[LiveStack]:
 
 @pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.__name__)
 async def test_servers_do_as_the_fakes_do(live: LiveStack, play: Scenario) -> None:
-    async with attached(live) as session:
-        await play(session)
+    await play(partial(attached, live))
