@@ -31,7 +31,7 @@ def give_way(config: pytest.Config) -> None:
 
 
 def catch_up() -> None:
-    """Run as the other processes do, where this user may: the small tests are done, servers are waited for."""
+    """Run as the other processes do, where this user may: the small tests are done, and servers are next."""
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, 0)
 
