@@ -43,7 +43,7 @@ async def test_a_tick_carries_the_anatomy_of_what_came_since_the_last_change(
 ) -> None:
     tick = await until_tick(tui, lambda tick: tick.anatomy)
     assert known(tick.anatomy).parts.keys() == {Part.OTHER}, "a server without these tables"
-    assert not world.primary.beats, "nobody asked for them"
+    assert not world.primary.beats, "they were not asked for"
     await turn(tui, "rtt=20")
     assert (await anext(tui.ticks())).anatomy is None
 
