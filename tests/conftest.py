@@ -105,27 +105,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-_guests: set[str] = set()
-"""Runs of the tests in which a process has begun a guest, as the process that deals out the tests hears."""
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """A process of the tests has ended."""
-    if guest := getattr(node, "workeroutput", {}).get("guest"):
-        _guests.add(guest)
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A guest that nobody looked at is not left behind; a skipped test fails the gate."""
+    """A skipped test fails the gate."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if session.config.getoption("--nothing-skipped") and reporter and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if _guests:
-        from tests.guest import machine  # needs Docker's SDK, which most runs of some tests do not
-
-        for guest in _guests:
-            machine.remove(guest)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import asyncmy
@@ -26,7 +25,6 @@ from replexplorer.formats.paths import shipped
 from replexplorer.ports import Credentials, NodeAddress, UpOptions
 from tests import dealing
 from tests.building import building
-from tests.guest import machine
 from tests.waiting import until
 
 PREFIX = f"test-{os.getpid()}"
@@ -66,19 +64,6 @@ def _place(item: pytest.Item) -> int:
     if name in _FIRST:
         return _FIRST.index(name)
     return len(_FIRST) + (name == _GUEST)
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """One of several processes lets the guest begin, beside everything else."""
-    worker = getattr(session.config, "workerinput", {})
-    if worker.get("workerid") == "gw0" and any(item.path.stem == _GUEST for item in session.items):
-        session.config.workeroutput["guest"] = machine.run_of_tests()  # type: ignore[attr-defined]
-        Thread(target=_begin_guest, name="guest", daemon=True).start()
-
-
-def _begin_guest() -> None:
-    with suppress(Exception):  # whoever needs it makes it again, and hears why it cannot be
-        machine.begin(machine.ensure(), machine.run_of_tests())
 
 
 @dataclass
@@ -185,9 +170,6 @@ def a_stack(name: str, **options: Any) -> Iterator[LiveStack]:
     stack = DockerProvider(f"{PREFIX}-{name}")
 
     async def up() -> LiveStack:
-        if not options.keys() & {"system", "flavor"}:
-            return await bring_up(stack, UpOptions(**options))
-        # A session waits in the words of whatever server it is.
         session = Session(outside_of(stack), SessionOptions(holder="up", up=UpOptions(**options)))
         await session.up(quiet)
         await session.disconnect()

@@ -1,7 +1,8 @@
-"""A certificate authority of one's own, and servers that show a certificate of it."""
+"""Servers that show a certificate for their address, which those trust who have it."""
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import subprocess
 from collections.abc import AsyncIterator
@@ -15,63 +16,42 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from tests.integration.conftest import LiveStack
+from tests.integration.conftest import LiveStack, ids
 
-_FILES: Final = {"ssl_ca": "own-ca.pem", "ssl_cert": "own-cert.pem", "ssl_key": "own-key.pem"}
+_FILES: Final = {"ssl_ca": "own.pem", "ssl_cert": "own.pem", "ssl_key": "own-key.pem"}
+HERE: Final = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
 
 
 def make_certificates(directory: Path) -> None:
-    """`own-ca.pem`, a certificate of it for 127.0.0.1 with its key, and `other-ca.pem`, which signed none."""
-    ours, others, server = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(3))
-    (directory / "own-ca.pem").write_bytes(_certificate("our own", ours, "our own", ours))
-    (directory / "other-ca.pem").write_bytes(_certificate("another", others, "another", others))
-    (directory / "own-cert.pem").write_bytes(_certificate("db", server, "our own", ours, "127.0.0.1"))
-    key = server.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
-    )
-    (directory / "own-key.pem").write_bytes(key)
-
-
-def _certificate(
-    name: str, key: rsa.RSAPrivateKey, issuer: str, by: rsa.RSAPrivateKey, address: str | None = None
-) -> bytes:
-    """One for this address, or of an authority."""
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=2))
-        .add_extension(x509.BasicConstraints(ca=address is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), critical=False)
-    )
-    if address is None:
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        made = made.add_extension(usage, critical=True)
-    else:
-        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
-        made = made.add_extension(names, critical=False)
-    return made.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    """`own.pem` and `other.pem`, each for 127.0.0.1 and signed by its own key, which is beside it."""
+    now, days = datetime.now(UTC), timedelta(days=2)
+    for name in ("own", "other"):
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        called = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = x509.CertificateBuilder(
+            called, called, key.public_key(), x509.random_serial_number(), now - days, now + days
+        )
+        made = builder.add_extension(HERE, critical=False).sign(key, hashes.SHA256())
+        (directory / f"{name}.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        text = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+        (directory / f"{name}-key.pem").write_bytes(text)
 
 
 @asynccontextmanager
-async def shown_by(live: LiveStack, directory: Path) -> AsyncIterator[None]:
-    """The source shows that certificate meanwhile."""
+async def shown_by(live: LiveStack, docker_client: object, directory: Path) -> AsyncIterator[None]:
+    """The source shows its own meanwhile."""
     make_certificates(directory)
     data = str(await live.value("db1", "SELECT @@datadir"))
     before = {name: await live.value("db1", f"SELECT @@GLOBAL.{name}") for name in _FILES}
-    label = f"label=dev.replexplorer.stack={live.stack.name}"
-    listed = ["docker", "ps", "-q", "--filter", label, "--filter", "label=dev.replexplorer.node=db1"]
-    server = _run([*listed, "--filter", "label=dev.replexplorer.role=mysqld"]).strip()
+    server = ids(docker_client, live.stack.name)["db1", "mysqld"]
     for file in _FILES.values():
         (directory / file).chmod(0o644)
-        _run(["docker", "cp", str(directory / file), f"{server}:{data}{file}"])
+        copy = ["docker", "cp", str(directory / file), f"{server}:{data}{file}"]
+        await asyncio.to_thread(subprocess.run, copy, check=True)
     await _show(live, _FILES)
     try:
         yield
@@ -84,7 +64,3 @@ async def _show(live: LiveStack, files: dict[str, str]) -> None:
         for name, file in files.items():
             await cursor.execute(f"SET GLOBAL {name} = '{file}'")
         await cursor.execute("ALTER INSTANCE RELOAD TLS")
-
-
-def _run(command: list[str]) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout

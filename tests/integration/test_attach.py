@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +14,6 @@ from tests.documents import document
 from tests.integration.attaching import TLS, change_kill_and_revert, outsider, variables
 from tests.integration.conftest import PREFIX, LiveStack
 from tests.integration.own_ca import shown_by
-from tests.integration.shell import Shell
 from tests.integration.test_terminal import Dashboard
 from tests.waiting import until
 
@@ -95,59 +94,38 @@ async def test_a_signal_undoes_what_was_changed(live_stack: LiveStack, tmp_path:
     assert await variables(live_stack) == before
 
 
-@pytest.mark.parametrize("way", ["q", "TERM", "for"])
 async def test_the_dashboard_shows_their_counters_and_undoes_what_it_turned(
-    live_stack: LiveStack, tmp_path: Path, way: str
-) -> None:
-    shell = await outsider(live_stack, tmp_path)
-    before = await variables(live_stack)
-    words = ("attach", TLS, "--allow-changes", *(("--for", "20s") if way == "for" else ()))
-    with dashboard(shell, *words) as shown:
-        shown.until(lambda screen: "server's counters" in screen, "whose counters these are", within_s=60)
-        shown.press(keys_of("semisync.toggle", {})[0])
-        enabled = "SELECT @@GLOBAL.rpl_semi_sync_source_enabled"
-
-        async def is_on() -> object:
-            shown.read(0.05)
-            return await live_stack.value("db1", enabled)
-
-        await until(is_on, "semi-sync is on", within_s=30)
-        assert end(shown, way) == {"q": 0, "for": 0, "TERM": 143}[way]
-    assert await variables(live_stack) == before
-
-
-@contextmanager
-def dashboard(shell: Shell, *words: str) -> Iterator[Dashboard]:
-    """A dashboard that is gone behind this."""
-    shown = Dashboard("default", *words, environment=shell.environment)
-    try:
-        yield shown
-    finally:
-        with suppress(ProcessLookupError):
-            shown.process.kill()
-        shown.process.wait()
-        shown.close()
-
-
-def end(shown: Dashboard, way: str) -> int:
-    """Its exit code, when it was ended in this way."""
-    if way == "q":
-        shown.press(keys_of("app.quit", {})[0])
-    elif way == "TERM":
-        shown.process.send_signal(signal.SIGTERM)
-    return shown.end(within_s=60)
-
-
-async def test_a_certificate_is_verified_where_that_is_asked_for(
     live_stack: LiveStack, tmp_path: Path
 ) -> None:
     shell = await outsider(live_stack, tmp_path)
-    async with shown_by(live_stack, tmp_path):
+    before = await variables(live_stack)
+    shown = Dashboard("default", "attach", TLS, "--allow-changes", environment=shell.environment)
+    with closing(shown):
+        shown.until(lambda screen: "server's counters" in screen, "whose counters these are", within_s=60)
+        shown.press(keys_of("semisync.toggle", {})[0])
+
+        async def is_on() -> object:
+            shown.read(0.05)
+            return await live_stack.value("db1", "SELECT @@GLOBAL.rpl_semi_sync_source_enabled")
+
+        await until(is_on, "semi-sync is on", within_s=30)
+        shown.press(keys_of("app.quit", {})[0])
+        assert shown.end(within_s=60) == 0
+    assert await variables(live_stack) == before
+
+
+async def test_a_certificate_is_verified_where_that_is_asked_for(
+    live_stack: LiveStack, docker_client: Any, tmp_path: Path
+) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    async with shown_by(live_stack, docker_client, tmp_path):
         for mode in ("VERIFY_CA", "VERIFY_IDENTITY"):
-            ours = (f"--ssl-mode={mode}", f"--ssl-ca={tmp_path / 'own-ca.pem'}")
-            assert shell.json("attach", *ours, apart=True).nodes[0].reachable
-            theirs = (f"--ssl-mode={mode}", f"--ssl-ca={tmp_path / 'other-ca.pem'}")
-            refused = shell.run("attach", *theirs, code=4).stderr
+            own, other = (
+                ("attach", f"--ssl-mode={mode}", f"--ssl-ca={tmp_path / name}")
+                for name in ("own.pem", "other.pem")
+            )
+            assert shell.json(*own, apart=True).nodes[0].reachable
+            refused = shell.run(*other, code=4).stderr
             assert "name its certificate authority with --ssl-ca=FILE" in refused
 
 

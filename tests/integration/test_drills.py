@@ -1,40 +1,19 @@
-"""Drills on real servers: one to its end, and one whose app is killed in the middle."""
+"""A drill on real servers whose app is killed in the middle."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.cli.experiment import DRILLS
-from replexplorer.core.experiment.drill import Drill, DrillStep, Span
-from replexplorer.core.server.exposure import Loss
-from replexplorer.engine.experiment.drill import DrillRun
-from replexplorer.engine.session import Session
 from replexplorer.formats import paths
-from replexplorer.ports import UpOptions
-from tests.integration.conftest import LiveStack, bring_up
-from tests.integration.sessions import connected
+from tests.integration.conftest import LiveStack
+from tests.integration.sessions import as_asked, attached, connected
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker
-
-
-def shortened(drill: Drill) -> Drill:
-    """What waits for nothing but time waits for a second: the same drill."""
-
-    def short(step: DrillStep) -> DrillStep:
-        return replace(step, lasts=Span(1, 1)) if step.doing == "wait" else step
-
-    return replace(drill, steps=tuple(map(short, drill.steps)))
-
-
-def as_asked(session: Session) -> dict[str, object]:
-    return {str(name): session.state.requested_value(name) for name in session.state.names()}
 
 
 async def rows_are_equal(live: LiveStack) -> bool:
@@ -65,33 +44,17 @@ async def killed_in_the_middle(live: LiveStack, directory: Path) -> None:
         await drill.wait()
 
 
-async def test_drills_return_what_they_took_also_when_they_are_killed(
-    own_stack: DockerProvider, tmp_path: Path
+async def test_a_drill_whose_app_is_killed_owes_what_it_took_until_the_next_up(
+    live_stack: LiveStack, tmp_path: Path
 ) -> None:
-    live = await bring_up(own_stack, UpOptions())
-    async with connected(live, "drill kill-primary") as session:
+    async with attached(live_stack) as session:
         before = as_asked(session)
-        async with session.observed():
-            cut = DRILLS.named("power-cut").with_settings(["innodb_flush_log_at_trx_commit=2"])
-            result = await DrillRun(shortened(cut), True).run(session.rig)
-        assert result.aborted is None
-        assert result.unrestored == ()
-        assert result.ledger is not None
-        assert result.ledger.acknowledged > 0
-        assert result.reading is not None
-        assert isinstance(result.reading.exposure.power_cut, Loss)
-        assert result.recovery_ms is not None
-        assert "down" in [each.state for each in result.timeline]
-        assert as_asked(session) == before
-        assert session.state.requested.faults == ()
-        await until(lambda: rows_are_equal(live), within_s=60)
-
-    await killed_in_the_middle(live, tmp_path)
-    async with connected(live, "up") as session:
-        assert session.state.requested.owed is not None
-        await session.up(lambda *_: None)
-        assert session.state.requested.owed is None
-        assert session.state.requested.faults == ()
-        assert as_asked(session) == before
-    await live.ready()
-    assert await rows_are_equal(live)
+        await killed_in_the_middle(live_stack, tmp_path)
+        async with connected(live_stack, "up") as later:
+            assert later.state.requested.owed is not None
+            await later.up(lambda *_: None)
+            assert later.state.requested.owed is None
+            assert later.state.requested.faults == ()
+            assert as_asked(later) == before
+        await live_stack.ready()
+        assert await rows_are_equal(live_stack)

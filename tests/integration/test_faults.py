@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import asyncmy
 import pytest
@@ -15,21 +12,14 @@ from replexplorer.core.server.comeback import Comeback, Replication
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.engine.outcome import Injected
 from replexplorer.engine.session import Session
-from tests.integration.conftest import LiveStack, a_stack
-from tests.integration.sessions import connected, inject
+from tests.integration.conftest import LiveStack
+from tests.integration.sessions import attached, connected, inject
 from tests.waiting import NO_ANSWER, patience, until
 
 pytestmark = pytest.mark.docker
 
 WRITERS, LEAST_ROWS = 4, 200
 TABLE = "sandbox.acknowledged"
-
-
-@pytest.fixture(scope="module")
-def live(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
-    """A stack of this file's own."""
-    with a_stack("faults") as live:
-        yield live
 
 
 async def state(session: Session) -> str:
@@ -75,13 +65,13 @@ async def differing(session: Session) -> dict[str, str]:
     return {node.name: node.diverged for node in (await session.status()).nodes if node.diverged}
 
 
-async def test_on_a_full_disk_a_commit_waits_for_room(live: LiveStack) -> None:
-    async with connected(live, "fault") as session:
+async def test_on_a_full_disk_a_commit_waits_for_room(live_stack: LiveStack) -> None:
+    async with attached(live_stack, "fault") as session:
         source = session.fleet.source_name
-        async with live.session(source) as cursor:
-            await cursor.execute("CREATE TABLE sandbox.t (id SERIAL)")
+        async with live_stack.session(source) as cursor:
+            await cursor.execute("CREATE TABLE IF NOT EXISTS sandbox.filled (id SERIAL)")
             await inject(session, "disk_full")
-            commit = asyncio.create_task(cursor.execute("INSERT INTO sandbox.t () VALUES ()"))
+            commit = asyncio.create_task(cursor.execute("INSERT INTO sandbox.filled () VALUES ()"))
             done, _ = await asyncio.wait({commit}, timeout=2)
             assert not done or commit.exception() is not None
             await session.console.clear()
@@ -90,15 +80,13 @@ async def test_on_a_full_disk_a_commit_waits_for_room(live: LiveStack) -> None:
         await until(lambda: state(session), holds=lambda word: word == "up", within_s=90)
 
 
-async def test_faults_are_done_recorded_and_undone_by_another_app(live: LiveStack) -> None:
-    """It comes last: a power cut leaves source and replica with rows of their own."""
-    await live.ready()
-    async with connected(live, "fault") as session:
+async def test_faults_are_done_recorded_and_undone_by_another_app(live_stack: LiveStack) -> None:
+    live = live_stack
+    async with attached(live, "fault") as session:
         replica = session.fleet.replica_names[0]
-        await inject(session, "kill")
-        await inject(session, "pause@replica")
-        assert await state(session) == "down"
-    async with connected(live, "fault") as session:
+        async with connected(live, "another") as other:
+            await inject(other, "kill", "pause@replica")
+            assert await state(other) == "down"
         assert len((await session.status()).faults) == 2
         cleared = await session.console.clear()
         assert len(cleared) == 2
@@ -115,19 +103,14 @@ async def test_faults_are_done_recorded_and_undone_by_another_app(live: LiveStac
         relaxed = ("sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
         await session.console.set(tuple(map(session.console.parse, relaxed)))
         missing, done, comeback = await cut_under_writes(live, session)
-        print(f"{len(missing)} acknowledged rows are gone; {', '.join(done.lost_files)}; {comeback}")
         assert any("binlog" in file for file in done.lost_files)
         assert (await session.status()).faults == ()
         assert gtid_count(comeback.lost) <= len(missing) + WRITERS
         assert not missing or "lost" in comeback.words("s")[0]
         assert gtid_count(comeback.binlog_lost or "") > 0
         assert comeback.binlog_bytes > 0
-        async with live.session(session.fleet.source_name) as cursor:
-            await cursor.execute("SELECT @@GLOBAL.gtid_purged")
-            [(purged,)] = await cursor.fetchall()
-        async with live.session(replica) as cursor:
-            await cursor.execute(f"SELECT GTID_SUBTRACT('{purged}', @@GLOBAL.gtid_executed)")
-            [(lacks,)] = await cursor.fetchall()
+        purged = await live.value(session.fleet.source_name, "SELECT @@GLOBAL.gtid_purged")
+        lacks = await live.value(replica, f"SELECT GTID_SUBTRACT('{purged}', @@GLOBAL.gtid_executed)")
         is_short = bool(lacks or comeback.only_on)
         assert set(comeback.replication) == {replica}
         assert (comeback.after is not Replication.WHOLE) is is_short

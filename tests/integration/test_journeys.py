@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.documents import document
-from tests.integration.conftest import PREFIX, a_stack
+from tests.integration.conftest import PREFIX, LiveStack
 from tests.integration.shell import Shell
 
 pytestmark = pytest.mark.docker
@@ -35,10 +34,9 @@ INSERT INTO stock (n) VALUES (:rand(1,100));
 
 
 @pytest.fixture(scope="module")
-def shell(docker_client: Any, state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def shell(live_stack: LiveStack, state_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """The shell of a user who has a stack of two nodes."""
-    with a_stack("journeys") as live:
-        yield Shell(tmp_path_factory.mktemp("journeys"), live.stack.name, state_home)
+    return Shell(tmp_path_factory.mktemp("journeys"), live_stack.stack.name, state_home)
 
 
 def test_a_load_of_one_s_own_at_a_rate_is_told_though_it_was_interrupted(
@@ -62,10 +60,9 @@ def test_a_load_of_one_s_own_at_a_rate_is_told_though_it_was_interrupted(
     assert shell.status().load.driver is None
 
 
-@pytest.mark.parametrize("words", [("lab", "run", "wan-insert"), ("drill", "run", "kill-primary")])
-def test_an_experiment_that_is_interrupted_returns_what_it_took(shell: Shell, words: tuple[str, ...]) -> None:
+def test_an_experiment_that_is_interrupted_returns_what_it_took(shell: Shell) -> None:
     before = shell.status()
-    with shell.started(*words, "--quick") as running:
+    with shell.started("drill", "run", "kill-primary", "--quick") as running:
         running.until(lambda: shell.status().load.driver, "its load runs", within_s=60)
         running.send_signal(signal.SIGINT)
         assert running.ends() == 130

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.documents import document
+from tests.integration.conftest import LiveStack
 from tests.integration.shell import Shell
 
 pytestmark = pytest.mark.docker
@@ -23,15 +22,14 @@ BEFORE = {"rtt@db2": 3.0, "clients": 5, "semi_sync": "on"}
 
 
 @pytest.fixture(scope="module")
-def shell(docker_client: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A stack that `up` made."""
-    shell = Shell(tmp_path_factory.mktemp("home"), f"test-sweep-{os.getpid()}")
-    try:
-        shell.run("up")
-        shell.run("set", *(f"{key}={value}" for key, value in BEFORE.items()))
-        yield shell
-    finally:
-        shell.run("down")
+def shell(
+    live_stack: LiveStack, state_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shell]:
+    """The shell of a user who has turned some knobs."""
+    shell = Shell(tmp_path_factory.mktemp("sweeps"), live_stack.stack.name, state_home)
+    shell.run("set", *(f"{key}={value}" for key, value in BEFORE.items()))
+    yield shell
+    shell.run("reset")
 
 
 def assert_given_back(shell: Shell) -> None:
@@ -55,14 +53,11 @@ def test_two_by_two_cells_are_measured_reported_and_the_knobs_given_back(
         asked_ms = float(cell.settings["rtt@db2"])
         assert run.protection == "protected"
         assert run.effective == {"rtt@db2": asked_ms, "clients": cell.settings["clients"]}
-        assert cell.latency_ms.min is not None
         # No commit is acknowledged before its packets have been there and back.
         assert cell.latency_ms.min >= asked_ms
         # Both are told with three digits.
         assert run.n == pytest.approx((run.tps.value or 0) * run.duration_s, rel=2e-3)
     near, far = result.cells[0].tps.value, result.cells[2].tps.value
-    assert near is not None
-    assert far is not None
     assert far < near
     assert {effect.key for effect in result.effects} == {"rtt", "clients"}
     assert_given_back(shell)
@@ -78,20 +73,13 @@ def _journal(shell: Shell) -> str:
     return files[0].read_text() if files else ""
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
-def test_a_sweep_that_was_ended_goes_on_and_the_knobs_are_given_back(
-    shell: Shell, end: signal.Signals
-) -> None:
-    spec = (*THREE_CELLS, "--force", "--seed", str(int(end)))
+def test_a_sweep_that_was_killed_goes_on_and_the_knobs_are_given_back(shell: Shell) -> None:
+    spec = (*THREE_CELLS, "--force")
     with shell.started("sweep", *spec) as running:
         running.until(lambda: '"run"' in _journal(shell), "a run is in its journal", within_s=60)
-        running.send_signal(end)
-        code = running.ends(within_s=120)
+        running.send_signal(signal.SIGKILL)
+        running.ends()
     kept = _journal(shell).count('"run"')
-    if end is signal.SIGINT:
-        assert code == 130
-        assert_given_back(shell)
     done = shell.run("sweep", *spec, "--json")
     assert "continuing: " in done.stderr
     result = document(done.stdout)
