@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from replexplorer.core.loss.client_log import HEAD, LedgerStanding, Rows, RunLog, read_run
 from replexplorer.core.loss.ledger import count_losses
-from replexplorer.core.server.gtid import spans_of
+from replexplorer.core.server.gtid import Spans, spans_of
 from replexplorer.formats.documents import plain
 from tests.known import refused
 from tests.typed import fields, table_of
@@ -59,6 +65,69 @@ def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost(snapshot: obje
         ledger = count_losses(log_of(log), nodes, survivor, executed=executed, failed_at_us=100_000)
         told[line] = plain(ledger)
     assert told == snapshot
+
+
+@dataclass
+class History:
+    """What clients did and where their rows are, as plain sets."""
+
+    lines: list[str] = field(default_factory=lambda: ["t 1"])
+    failed: int = 0
+    acknowledged: set[tuple[int, int]] = field(default_factory=set)
+    unknown: set[tuple[int, int]] = field(default_factory=set)
+    nodes: dict[str, set[tuple[int, int]]] = field(default_factory=lambda: {"db1": set(), "db2": set()})
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """Clients that were told OK, no, or nothing; each row anywhere, which servers may do when they fail."""
+    history = History()
+    for client in range(1, draw(st.integers(0, 4)) + 1):
+        for seq in range(1, draw(st.integers(0, 12)) + 1):
+            history.lines.append(f"i {client} {seq}")
+            told = draw(st.sampled_from(["a", "f", ""]))
+            if told == "a":
+                history.acknowledged.add((client, seq))
+                history.lines.append(f"a {client} {seq} {client * 100 + seq}")
+            elif told == "f":
+                history.failed += 1
+                history.lines.append(f"f {client} {seq} 1180")
+            else:
+                history.unknown.add((client, seq))
+            for found in history.nodes.values():
+                if draw(st.booleans()):
+                    found.add((client, seq))
+            if draw(st.booleans()):
+                history.lines.append(f"s db1 {client} {seq} {seq}")
+    return history
+
+
+def as_rows(found: set[tuple[int, int]]) -> Mapping[int, Spans]:
+    return {client: spans_of((seq, seq) for owner, seq in found if owner == client) for client, _ in found}
+
+
+@given(histories(), st.sampled_from(["db1", "db2"]))
+def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) -> None:
+    log = log_of(", ".join(history.lines))
+    nodes = {name: as_rows(found) for name, found in history.nodes.items()}
+    ledger = count_losses(log, nodes, survivor, executed={}, failed_at_us=10_000)
+    there = history.nodes[survivor]
+    lost = history.acknowledged - there
+    acknowledged, unknown = len(history.acknowledged), len(history.unknown)
+    attempted = acknowledged + history.failed + unknown
+    assert log.standing == LedgerStanding(attempted, acknowledged, history.failed, unknown)
+    assert ledger.acknowledged == acknowledged
+    assert ledger.lost == len(lost)
+    assert set(ledger.lost_sample) <= lost
+    assert len(ledger.lost_sample) == min(len(lost), 20)
+    assert ledger.unknown_present == len(history.unknown & there)
+    assert ledger.unknown_absent == len(history.unknown - there)
+    assert (ledger.newest_lost_age_ms is None) == (not lost)
+    for name, found in history.nodes.items():
+        node = ledger.nodes[name]
+        assert node.rows == len(found)
+        assert node.missing == len(history.acknowledged - found)
+        assert node.extra == len(found - there)
 
 
 def test_rows_one_after_the_other_are_a_pair() -> None:
