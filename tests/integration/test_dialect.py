@@ -8,6 +8,7 @@ from replexplorer.ports import ask
 from tests.integration.conftest import LiveStack
 from tests.integration.questions import every_question_is_answered
 from tests.integration.sessions import attached
+from tests.known import known
 
 pytestmark = pytest.mark.docker
 
@@ -19,12 +20,9 @@ async def test_servers_understand_every_question(live_stack: LiveStack) -> None:
         dialect = source.dialect
         assert (await ask(replica.control, replica.dialect.status)).replica_registered is True
         assert (await ask(source.control, dialect.timeouts) or 0) >= 0
-        commits = dialect.timed.question("sandbox")
-        assert commits is not None
-        assert await ask(source.control, commits)
+        assert await ask(source.control, known(dialect.timed.question("sandbox")))
         executed = await ask(source.control, dialect.executed)
         assert (await ask(source.control, dialect.position)).executed == executed
-        sent = await ask(source.control, dialect.sent(replica.address.address or ""))
-        assert sent.sent_bytes is not None
+        assert known((await ask(source.control, dialect.sent(known(replica.address.address)))).sent_bytes)
         logs = await ask(source.control, dialect.log_state)
         assert None not in (logs.fsyncs, logs.not_waited)
