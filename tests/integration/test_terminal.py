@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -13,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyte
 import pytest
@@ -22,7 +25,6 @@ from tests.waiting import patience, until_true
 
 pytestmark = pytest.mark.docker
 
-COLUMNS, LINES = 120, 36
 LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
 SHOW_CURSOR = b"\x1b[?25h"
 PROGRAM = [sys.executable, "-m", "replexplorer"]
@@ -31,13 +33,16 @@ PROGRAM = [sys.executable, "-m", "replexplorer"]
 class Dashboard:
     """The program in a terminal of its own, with a screen to read."""
 
-    def __init__(self, stack: str, *words: str, environment: Mapping[str, str] = {}) -> None:
-        self.controller, self.terminal = pty.openpty()
-        termios.tcsetwinsize(self.terminal, (LINES, COLUMNS))
+    def __init__(
+        self, stack: str, *words: str, environment: Mapping[str, str] = {}, size: tuple[int, int] = (120, 36)
+    ) -> None:
+        self._ends = [*pty.openpty()]
+        self.controller, self.terminal = self._ends
         self.modes = termios.tcgetattr(self.terminal)
         self.written = b""
-        self._screen = pyte.Screen(COLUMNS, LINES)
+        self._screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self._screen)
+        termios.tcsetwinsize(self.terminal, size[::-1])
         own = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
             [*PROGRAM, "--stack", stack, *words],
@@ -47,6 +52,12 @@ class Dashboard:
             start_new_session=True,
             env={**own, **environment, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
         )
+
+    def resize(self, columns: int, lines: int) -> None:
+        """The window is pulled to another size."""
+        self._screen.resize(lines, columns)
+        termios.tcsetwinsize(self.terminal, (lines, columns))
+        self.process.send_signal(signal.SIGWINCH)
 
     @property
     def screen(self) -> str:
@@ -90,20 +101,23 @@ class Dashboard:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return [int(pid) for pid in children if b"load_process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
+    def hang_up(self) -> None:
+        """Take the terminal away."""
+        while self._ends:
+            os.close(self._ends.pop())
+
     def close(self) -> None:
-        """Hang up, and end what has not ended by itself."""
+        """End what has not ended by itself, and hang up."""
         with suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait()
-        for end in (self.controller, self.terminal):
-            with suppress(OSError):
-                os.close(end)
+        self.hang_up()
 
 
 @contextmanager
-def dashboard(live: LiveStack) -> Iterator[Dashboard]:
+def dashboard(live: LiveStack, **options: Any) -> Iterator[Dashboard]:
     """A dashboard that is gone afterwards, and the knobs as they were."""
-    shown = Dashboard(live.stack.name)
+    shown = Dashboard(live.stack.name, **options)
     try:
         shown.until(lambda screen: " now" in screen, "the first sample")
         yield shown
@@ -157,6 +171,24 @@ def test_three_knobs_by_keys_then_quit(live_stack: LiveStack) -> None:
         until_gone(loads, within_s=1)
 
 
+def test_the_least_terminal_has_no_color_and_no_glyph_and_grows(live_stack: LiveStack) -> None:
+    plain = {"NO_COLOR": "1", "REPLEXPLORER_GLYPHS": "ascii"}
+    with dashboard(live_stack, size=(80, 24), environment=plain) as shown:
+        shown.until(lambda screen: "ASYNC" in screen and "TPS" in screen, "state and rate")
+        shown.press("s")
+        shown.until(lambda screen: "PROTECTED" in screen, "semi-sync")
+        assert "DURABILITY" not in shown.screen, "80 columns have room for one knob"
+        shown.resize(120, 36)
+        shown.until(lambda screen: "DURABILITY" in screen and "Events" in screen, "the panel and the events")
+        shown.resize(80, 24)
+        shown.until(lambda screen: "DURABILITY" not in screen and "TPS" in screen, "one knob again")
+        shown.press("qq")
+        assert shown.end(within_s=5) == 0
+        drawn = shown.written[: shown.written.rindex(LEAVE_ALTERNATE_SCREEN)]
+        assert {sign for sign in drawn.decode() if not sign.isascii()} == set()
+        assert not re.search(rb"\x1b\[[0-9;]*(3[0-7]|4[0-7]|[34]8;)[0-9;]*m", drawn), "no color is asked for"
+
+
 def test_a_killed_app_loses_nothing_and_the_next_one_attaches(live_stack: LiveStack) -> None:
     with dashboard(live_stack) as first:
         first.press("s")
@@ -171,3 +203,25 @@ def test_a_killed_app_loses_nothing_and_the_next_one_attaches(live_stack: LiveSt
             assert len(second.loads()) == 1
             second.press("qq")
             assert second.end(within_s=5) == 0
+
+
+@pytest.mark.parametrize("how", ["hangup", "closed"])
+def test_a_lost_terminal_ends_app_and_load_within_two_seconds(live_stack: LiveStack, how: str) -> None:
+    with dashboard(live_stack) as shown:
+        pids = [shown.process.pid, *shown.loads()]
+        assert len(pids) == 2
+        if how == "hangup":
+            shown.process.send_signal(signal.SIGHUP)
+        else:
+            shown.hang_up()
+        until_gone(pids, within_s=2)
+        shown.process.wait(30)
+
+
+def test_a_second_dashboard_is_a_viewer_whose_knobs_work(live_stack: LiveStack) -> None:
+    with dashboard(live_stack) as first, dashboard(live_stack) as second:
+        second.until(lambda screen: "drives the load" in screen or "viewer" in screen, "who drives")
+        assert second.loads() == []
+        second.press("w")
+        second.until(lambda screen: "AFTER_COMMIT" in screen, "its own knob")
+        first.until(lambda screen: "AFTER_COMMIT" in screen and "①" in screen, "the other's mark")
