@@ -86,12 +86,14 @@ async def pair(live_stack: LiveStack, docker_client: Any) -> AsyncIterator[Pair]
         await replica.close()
 
 
-async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> None:
+async def test_what_is_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> None:
     # The least of the last bare probes: on a busy machine it takes some until one was not delayed.
     link = await pair.link(lambda link: (link.base_ms or 99) < 2)
     assert link.backend in ("netem", "nfqueue")
     assert link.backend == "netem" or "no netem" in link.backend_reason
     await pair.round_trip(85)
+    await pair.shape(Shape(loss_percent=30))
+    await pair.link(lambda link: link.lost >= 3 and link.probes >= 3)
     await pair.shape(Shape())
     link = await pair.link(lambda link: (link.measured_ms or math.inf) < 5)
     assert link.shape.delay_ms == link.dropped == link.lost == 0

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -21,6 +22,7 @@ from replexplorer.core.load.workload import WORKLOADS
 from replexplorer.core.loss.client_log import Rows, RunLog, read_run
 from replexplorer.core.loss.ledger import LossLedger, count_losses
 from replexplorer.core.server.gtid import without
+from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.engine.observe.samples import probe
 from replexplorer.ports import LoadSettings, LoadTarget, ask
 from tests.integration.conftest import LiveStack
@@ -279,6 +281,37 @@ async def test_every_workload_s_commits_are_the_server_s(
         assert counted == 0
     else:
         assert total.commits <= counted <= total.commits + total.deadlocks
+
+
+async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Primary, load: Watched) -> None:
+    rate = 200.0
+    await load.start(primary, LoadSettings(4, "update_index", mode="open", rate_tps=rate, spacing="even"))
+    await load.shown(lambda each: each.commits > 0, "commits")
+    server = primary.live.stack.server_process("db1")
+    await server.pause()
+    paused_s = time.monotonic()
+    await asyncio.sleep(3)  # as long as the pause is meant to be
+    resumed_s = time.monotonic()
+    await server.start()
+    await load.child.drain()
+    await load.shown(lambda each: each.state == "drained", "drained")
+    total = whole(await load.stop())
+    length_s = resumed_s - paused_s
+    assert total.response.max_ms is not None
+    assert total.response.max_ms >= 1000 * (length_s - 0.1)
+    for share in (0.0, 0.1, 0.25, 0.5, 0.75, 0.9):
+        # Whoever was meant to come this early waited at least that long.
+        late = sum(
+            count
+            for slot, count in total.response.counts.items()
+            if slot_middle_us(slot) >= 1e6 * length_s * share
+        )
+        assert late >= 0.95 * rate * length_s * (1 - share)
+    assert total.backlog_max >= 0.9 * rate * length_s
+    assert total.dropped == total.errors == total.unknown == 0
+    assert total.arrivals == total.response.count == total.commits
+    # The closed-loop figure of the same run hides it: one slow sample a client.
+    assert (total.service.percentile_ms(95) or 0.0) < 1000
 
 
 async def test_deadlocks_and_locks_that_are_held_too_long_are_tried_again_and_are_no_errors(

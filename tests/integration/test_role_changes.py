@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.link import LinkView
+from replexplorer.core.role_change import ChangeKind
+from replexplorer.core.server.gtid import gtid_count, parse_gtids, subtract_gtids
+from replexplorer.engine.change.role_run import RoleRun, Statements
 from replexplorer.engine.session import Session
-from replexplorer.ports import ask, execute
+from replexplorer.ports import LoadSettings, ask, execute
 from tests.integration.conftest import LiveStack, a_stack, ids
 from tests.integration.sessions import connected, inject
 from tests.known import known
@@ -24,6 +28,7 @@ pytestmark = pytest.mark.docker
 ROWS = "SELECT COUNT(*) FROM sandbox.t"
 PAIR = "db2:db3"
 TAKES_WRITES = "SELECT NOT @@GLOBAL.super_read_only"
+EXECUTED = "SELECT REPLACE(@@GLOBAL.gtid_executed, '\n', '')"
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +184,76 @@ async def test_the_one_that_is_asked_for_fetches_what_another_has_first(live: Li
         await all_alike(live, session)
 
 
+async def write(live: LiveStack, node: str, *statements: str) -> None:
+    """As somebody does by hand on a node that refuses writes, or at the source."""
+    async with live.session(node) as cursor:
+        refused = not await live.value(node, TAKES_WRITES)
+        opens = ("SET GLOBAL super_read_only = OFF",) if refused else ()
+        for statement in (*opens, *statements, *(["SET GLOBAL super_read_only = ON"] if refused else [])):
+            await cursor.execute(statement)
+
+
+async def lose_the_end(live: LiveStack, node: str, number: int) -> None:
+    """Let a node lack the newest transactions that it numbered itself, and their rows."""
+    own = await live.value(node, "SELECT @@GLOBAL.server_uuid")
+    executed = await live.value(node, EXECUTED)
+    last = parse_gtids(executed)[own][-1][1]
+    left = subtract_gtids(executed, f"{own}:{last - number + 1}-{last}")
+    await write(
+        live,
+        node,
+        "SET SESSION sql_log_bin = 0",
+        f"DELETE FROM sandbox.t ORDER BY id DESC LIMIT {number}",
+        "RESET BINARY LOGS AND GTIDS",
+        f"SET GLOBAL gtid_purged = '{left}'",
+    )
+
+
+@pytest.mark.in_full
+async def test_a_node_that_lost_the_end_of_its_own_log_protects_nothing_until_it_is_copied(
+    live: LiveStack,
+) -> None:
+    """Followed by hand it replicates with its hole for ever: its server leaves out what it numbered."""
+    async with connected(live, "failover") as session:
+        node = session.fleet.source_name
+        await insert(live, node, 6)
+        await turn(session, "semi_sync=on")
+        await inject(session, "kill")
+        second = (await session.console.failover()).source
+        [third] = {*session.fleet.members} - {node, second}
+        await session.console.clear()
+        has = await live.value(second, ROWS)
+        await lose_the_end(live, node, 3)
+        run = RoleRun(session.controls, session.driving, ChangeKind.REJOIN)
+        await run.follow(Statements(session.fleet.member(node)), session.fleet.member(second))
+        await until(partial(live.replicates, node))
+        await inject(session, f"receiver_stop@{third}")
+        await insert(live, second)
+        await until(partial(live.value, node, ROWS), holds=lambda rows: rows == has - 3 + 1)
+
+        status = await session.status()
+        seen = next(each for each in status.nodes if each.name == node)
+        assert "lost the end of its own log: it lacks 3 transactions" in str(seen.diverged)
+        assert (seen.io_thread, seen.lag_s) == ("on", None)
+        assert (status.protection.state, status.protection.diverged) == ("armed", (node,))
+        with pytest.raises(StackUnavailable, match="lost the end of its own log"):
+            await session.console.switchover(node)
+
+        await inject(session, "kill")
+        with pytest.raises(StackUnavailable, match=rf"promoting {third} would lose \d+ transaction") as told:
+            await session.console.failover()
+        assert f"{node} lacks 3 transactions" in str(told.value)
+        done = await session.console.failover(third, accept_loss=True)
+        assert (done.source, gtid_count(done.rpo.accepted) >= 1) == (third, True)
+        assert await live.value(third, ROWS) == has
+        await session.console.clear()
+        back = await session.console.rejoin(node)
+        assert any(step.name == f"copy {third}" for step in back.steps)
+        assert any("lost the end of its own log" in warning for warning in back.warnings)
+        await turn(session, "semi_sync=off")
+        await all_alike(live, session)
+
+
 async def test_a_source_whose_power_was_cut_comes_back_with_every_row(live: LiveStack) -> None:
     """With nothing flushed it has lost rows, and perhaps the end of its log, that the others have."""
     async with connected(live, "failover") as session:
@@ -189,3 +264,27 @@ async def test_a_source_whose_power_was_cut_comes_back_with_every_row(live: Live
         await session.console.failover()
         await turn(session, "sync_binlog=1", "innodb_flush_log_at_trx_commit=1")
         await all_alike(live, session)
+
+
+async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(live: LiveStack) -> None:
+    """It comes last: the source stays frozen."""
+    async with connected(live, "load") as session, connected(live, "failover") as other:
+        await session.drive(LoadSettings(4, "insert", 1000))
+        async with session.observed():
+            with session.load.listening() as inbox:
+
+                async def commits() -> int:
+                    return sum(interval.commits for interval in inbox.take())
+
+                await until(commits, "the load has begun", within_s=30)
+                source = session.fleet.source_name
+                await other.fleet.server_process(source).pause()
+                done = await other.console.failover()
+                assert done.source != source
+                assert done.rpo.commits is None
+                assert "keeps no client log" in str(done.rpo.unknown)
+                inbox.take()
+                await until(commits, "the load continues at the new source", within_s=30)
+                assert session.load.target is not None
+                assert session.fleet.source_name == done.source
+                assert session.load.fault is None
