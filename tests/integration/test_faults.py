@@ -65,6 +65,7 @@ async def differing(session: Session) -> dict[str, str]:
     return {node.name: node.diverged for node in (await session.status()).nodes if node.diverged}
 
 
+@pytest.mark.in_full
 async def test_on_a_full_disk_a_commit_waits_for_room(live_stack: LiveStack) -> None:
     async with attached(live_stack, "fault") as session:
         source = session.fleet.source_name
