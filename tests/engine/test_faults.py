@@ -95,8 +95,9 @@ async def test_what_cannot_be_done_changes_nothing_and_leaves_no_record(
     assert all_there_is(world) == there
 
 
-async def test_faults_are_taken_back_newest_first(session: Session) -> None:
-    await inject(session, "partition=ack", "disk_stall=5")
+async def test_faults_are_numbered_and_taken_back_newest_first(session: Session) -> None:
+    *_, second = await inject(session, "partition=ack", "disk_stall=5")
+    assert second.fault.number == 2
     with pytest.raises(ReplexplorerError, match="no fault kill is in force"):
         await clear(session, "kill")
     assert await clear(session) == ["disk_stall=5@db1", "partition=ack@db2"]
