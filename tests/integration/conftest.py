@@ -35,11 +35,10 @@ READY_S = 60.0
 
 _GUEST = "test_netem_guest"
 _FIRST = (
-    "test_each_experiment", "test_labs", "test_images", "test_stack", "test_group", "test_load",
-    "test_cli", "test_golden", "test_session", "test_conformance", "test_galera", "test_anatomy",
-    "test_sweep", "test_agent", "test_mariadb", "test_faults", "test_drills", "test_role_changes",
-    "test_server_process", "test_exposure", "test_disk", "test_delayqueue", "test_terminal",
-    "test_ledger",
+    "test_each_experiment", "test_group", "test_golden", "test_stack", "test_galera", "test_labs",
+    "test_images", "test_cli", "test_role_changes", "test_load", "test_conformance", "test_faults",
+    "test_terminal", "test_journeys", "test_browser", "test_sweep", "test_anatomy", "test_attach",
+    "test_ledger", "test_exposure", "test_mariadb", "test_disk", "test_drills",
 )  # fmt: skip
 """The files that take longest, about in that order: begun late, one of them would run alone at the end."""
 
