@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.server.node_view import Membership, majority_of
@@ -37,6 +37,8 @@ _NOTICES_WITHIN_S: Final = 20.0
 """A member notices within 5 s that the others do not answer, on an idle machine."""
 _ALONE_FOR_S: Final = 10.0
 """Members that are cut off may find each other again by themselves for this long."""
+_BUSY: Final = 3724
+"""What a server refuses a setting of its group with while another one, or its own START, is under way."""
 
 Tell = Callable[[str], None]
 
@@ -113,8 +115,8 @@ class _Forming:
             size = max((each.size or 0 for each in left), default=0)
             if not left or len(left) >= majority_of(size) or len(seen) < len(running):
                 return  # nothing is left, a majority is, or one that is frozen may be of another group
-            if all(each.belongs in (Belonging.CUT_OFF, Belonging.OUTSIDE) for each in seen.values()):
-                await self._go_on_alone(seen)
+            alone = all(each.belongs in (Belonging.CUT_OFF, Belonging.OUTSIDE) for each in seen.values())
+            if alone and await self._go_on_alone(seen):
                 return
             await self._clock.sleep(_LOOK_EVERY_S)
 
@@ -171,15 +173,15 @@ class _Forming:
         self._tell(f"{first.name}: founds the group")
         await self._begin_with(first, first.dialect.found)
 
-    async def _go_on_alone(self, seen: Mapping[str, Membership]) -> None:
+    async def _go_on_alone(self, seen: Mapping[str, Membership]) -> bool:
         """No majority comes back: the member that has executed most goes on as the group, and the others that
-        are cut off leave what is left of theirs; then all can be let in."""
+        are cut off leave what is left of theirs; then all can be let in. Answers whether it goes on."""
         alone = (name for name, each in seen.items() if each.belongs is Belonging.CUT_OFF)
         first, others = await self._most(self._fleet.members[name] for name in alone)
         for member in others:
             await member.run(*member.dialect.leave, deadline_s=_STATEMENT_WITHIN_S)
         self._tell(f"{first.name}: continues without the lost majority")
-        await self._begin_with(first, first.dialect.go_on_with(self._addresses([first.name])))
+        return await self._begin_with(first, first.dialect.go_on_with(self._addresses([first.name])))
 
     async def _most(self, members: Iterable[Member]) -> tuple[Member, list[Member]]:
         """The member that has executed most, and the others."""
@@ -187,12 +189,31 @@ class _Forming:
         first = max(count, key=lambda name: count[name][0])
         return count[first][1], [each for name, (_, each) in count.items() if name != first]
 
-    async def _begin_with(self, first: Member, statements: tuple[str, ...]) -> None:
+    async def _begin_with(self, first: Member, statements: tuple[str, ...]) -> bool:
+        """Answers whether the group begins; else the server was busy or did not answer: look at it again."""
         self._has_founded = True
         try:
             await first.run(*statements, deadline_s=_STATEMENT_WITHIN_S)
+        except (ServerRefused, ServerUnreachable) as error:
+            if isinstance(error, ServerRefused) and error.number != _BUSY:
+                raise
+            self._refused[first.name] = error.message
+            return False
         finally:
-            await to_the_end(first.run(*first.dialect.after_founding))
+            await to_the_end(self._after_founding(first))
+        return True
+
+    async def _after_founding(self, first: Member) -> None:
+        """As soon as the server takes it: what was asked may be under way though its answer was lost."""
+        ends_s = self._clock.monotonic() + _STATEMENT_WITHIN_S
+        while True:
+            try:
+                return await first.run(*first.dialect.after_founding)
+            except (ServerRefused, ServerUnreachable) as error:
+                is_busy = isinstance(error, ServerUnreachable) or error.number == _BUSY
+                if not is_busy or self._clock.monotonic() > ends_s:
+                    raise
+            await self._clock.sleep(_LOOK_EVERY_S)
 
     async def _join(self, name: str, seeds: tuple[str, ...]) -> None:
         member = self._fleet.members[name]
