@@ -77,6 +77,16 @@ async def test_a_failure_at_any_change_takes_everything_back(
     assert (world.primary.enabled, world.requested["semi_sync"]) == (True, "on")
 
 
+async def test_an_end_of_a_link_that_stays_away_leaves_no_half_of_a_round_trip(
+    world: World, session: Session
+) -> None:
+    await turn(session, "rtt=20")
+    world.sidecars["db2"].refusals["set_link"] = StackUnavailable("the agent of db2 is away")
+    assert "the agent of db2 is away" in await refusal(turn(session, "rtt=85"), RolledBack)
+    assert world.sidecars["db1"].delays["db2"] == pytest.approx(9.95)
+    assert world.requested == {"rtt@db2": 20.0}
+
+
 async def test_a_document_that_cannot_be_written_and_a_server_that_refuses_the_undo_too_change_nothing(
     world: World, session: Session
 ) -> None:
