@@ -31,14 +31,11 @@ PREFIX = f"test-{os.getpid()}"
 """What the names of this session's stacks begin with."""
 READY_S = 60.0
 """How long servers may take on a machine that does other work."""
-
-
-_GUEST = "test_netem_guest"
 _FIRST = (
-    "test_each_experiment", "test_group", "test_golden", "test_stack", "test_galera", "test_labs",
-    "test_images", "test_cli", "test_role_changes", "test_load", "test_conformance", "test_faults",
-    "test_terminal", "test_journeys", "test_browser", "test_sweep", "test_anatomy", "test_attach",
-    "test_ledger", "test_exposure", "test_mariadb", "test_disk", "test_drills",
+    "test_netem_guest", "test_each_experiment", "test_group", "test_golden", "test_stack", "test_galera",
+    "test_labs", "test_images", "test_cli", "test_role_changes", "test_load", "test_conformance",
+    "test_faults", "test_terminal", "test_journeys", "test_browser", "test_sweep", "test_anatomy",
+    "test_attach", "test_ledger", "test_exposure", "test_mariadb", "test_disk", "test_drills",
 )  # fmt: skip
 """The files that take longest, about in that order: begun late, one of them would run alone at the end."""
 
@@ -48,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs real servers stays together by file: a process of the tests makes one stack for all that
     it runs, and what a file's own fixture has built serves the whole file.
 
-    It comes first, the longest files at the front and the guest, which works by itself, at the end.
+    It comes first, the longest files at the front.
     """
     for item in items:
         if item.get_closest_marker("docker"):
@@ -57,12 +54,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _place(item: pytest.Item) -> int:
-    name = item.path.stem
     if not item.get_closest_marker("docker"):
-        return len(_FIRST) + 2
-    if name in _FIRST:
-        return _FIRST.index(name)
-    return len(_FIRST) + (name == _GUEST)
+        return len(_FIRST) + 1
+    name = item.path.stem
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
 
 
 @dataclass

@@ -36,7 +36,6 @@ STRETCHES = 6
 ENOUGH = 200
 """Commits: below that what is under way at the ends of a stretch weighs too much."""
 FULL_S = 2.5
-WITHIN_S = 40.0
 
 
 @asynccontextmanager
