@@ -120,9 +120,9 @@ async def test_up_brings_a_stack_back_with_its_rows_and_makes_no_more_than_it_mu
     stack, before = live_stack.stack, ids(docker_client, live_stack.stack.name)
     (network,) = take(docker_client, stack.name).networks
     async with live_stack.session("db1") as cursor:
-        await cursor.execute("CREATE TABLE IF NOT EXISTS replexplorer.kept (id SERIAL)")
-        await cursor.execute("INSERT INTO replexplorer.kept () VALUES ()")
-    count = "SELECT COUNT(*) FROM replexplorer.kept"
+        await cursor.execute("CREATE TABLE IF NOT EXISTS sandbox.kept (id SERIAL)")
+        await cursor.execute("INSERT INTO sandbox.kept () VALUES ()")
+    count = "SELECT COUNT(*) FROM sandbox.kept"
     rows = await live_stack.value("db1", count)
     names = {node: f"replexplorer-{stack.name}-{node}" for node in ("db1", "db2")}
     command = hurt.format(net=network["Name"], **names).split()
