@@ -38,32 +38,30 @@ class Footer(Lines[str]):
 
     def ask(self, question: tuple[Line, ...]) -> None:
         """Ask this, or show the hints again."""
-        self.question = question
-        self.repaint()
+        if question != self.question:
+            self.question = question
+            self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """The question, while there is one; else as many hints as fit in the condition that is shown: `down`
         while a node is down or a replication thread is stopped."""
         if self.question:
             return [fit(self.question, width)]
-        items = [
-            item
+        hints = {
+            item: self._hint(item)
             for item in self.items
             if self.layout_name.value[0] in item.layouts and item.when in ("", self.shown)
-        ]
-        while items and width_of(row := self._row(items)) > width:
-            items.remove(max(items, key=lambda item: item.rank))
-        return [row] if items else []
+        }
+        while hints and width_of(row := [(" ", "text"), *apart(hints.values(), "  ")]) > width:
+            del hints[max(hints, key=lambda item: item.rank)]
+        return [row] if hints else []
 
-    def _row(self, items: list[FooterItem]) -> Line:
-        hints = []
-        for item in items:
-            keys = [self.key(action) for action in item.actions.split()]
-            label, word = ("" if all(len(key) == 1 for key in keys) else " ").join(keys), item.word
-            if not keys:
-                label, _, word = item.word.partition(" ")
-            hints.append(hint(label, word))
-        return [(" ", "text"), *apart(hints, "  ")]
+    def _hint(self, item: FooterItem) -> Line:
+        keys = [self.key(action) for action in item.actions.split()]
+        label, word = ("" if all(len(key) == 1 for key in keys) else " ").join(keys), item.word
+        if not keys:
+            label, _, word = item.word.partition(" ")
+        return hint(label, word)
 
 
 class PlayerLine(Lines[PlayerPosition]):
