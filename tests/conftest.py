@@ -23,7 +23,7 @@ WITHOUT_SERVERS_S = 120
 """After that a test that needs no server hangs, however busy the machine is."""
 
 
-LESS_OFTEN = (20_000, 20, 20)
+LESS_OFTEN = (100_000, 50, 100)
 """New objects before the collector looks for circles among them: a screen under test makes thousands."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from textual import app, pilot
+from textual import app, pilot, screen
 from textual._compositor import Compositor
 from textual.css.stylesheet import Stylesheet
 
@@ -35,6 +35,14 @@ async def idle(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
         if now_s >= began_s + max(min_sleep, SOON_S) or min(due, default=now_s + 1) > loop.time() + SOON_S:
             return
         await asyncio.sleep(max(0.0, min(due) - loop.time()))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _paints_at_once() -> Iterator[None]:
+    """What has changed is painted within 2 ms, not 17: after each key that is waited for twice."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(screen, "UPDATE_PERIOD", 1 / 500)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

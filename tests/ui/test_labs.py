@@ -36,7 +36,8 @@ async def opened(app: Bench, name: str = "tour") -> None:
     screen = app.app.screen
     assert isinstance(screen, LabsScreen)
     names = [each.name for _, part in screen.parts for each in part]
-    await app.press("home " + "down " * names.index(name))
+    above, below = names.index(name), len(names) - 1 - names.index(name)
+    await app.press("home " + "down " * above if above <= below else "end " + "up " * below)
     await app.shows(f"▸ {name}")
 
 
