@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from ast import literal_eval
-from typing import Any
+from typing import Any, Final
 
 from replexplorer.core.knobs.names import KnobName, Value, parse_name, parse_value
+
+WORD: Final = re.compile(r"([^\s=]+)(?:=('[^']*'|\S+))?")
+"""A name, and what is written after its `=`."""
 
 
 def typed(text: str) -> dict[KnobName, Value]:
@@ -19,9 +23,16 @@ def typed(text: str) -> dict[KnobName, Value]:
 
 
 def fields(text: str) -> dict[str, Any]:
-    """`clients=9 oldest_s=None`: values by the names of fields; other words are left out."""
-    pairs = (each.partition("=") for each in text.split() if "=" in each)
-    return {name: literal_eval(value) for name, _, value in pairs}
+    """`clients=9 oldest_s=None why='too short'`: values by the names of fields; other words are left out."""
+    return {name: value_of(written) for name, written in WORD.findall(text) if written}
+
+
+def value_of(written: str) -> Any:
+    """As Python writes it, or the word itself; of nothing that it is so."""
+    try:
+        return literal_eval(written or "True")
+    except (SyntaxError, ValueError):
+        return written
 
 
 def table_of(text: str, between: str | None = "|") -> list[list[str]]:

@@ -8,7 +8,7 @@ import selectors
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from tests.fakes.facade import WALL_S
+from tests.ticks import WALL_S
 
 LONGEST_S = 3600.0
 """Virtual seconds after which a test is stuck."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
-from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.event import Event, Severity
+from replexplorer.core.event import Event
 from replexplorer.core.experiment.drill_result import DrillResult, figures_of, judge
 from replexplorer.core.experiment.experiment import ExperimentProgress, Try
 from replexplorer.core.experiment.lab import LabResult, PhaseResult
@@ -17,35 +16,23 @@ from replexplorer.core.experiment.matrix import CellResult, Matrix, MatrixResult
 from replexplorer.core.experiment.sweep_result import Swept, SweptRun
 from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import (
-    CATALOGUE,
     Assignment,
     Backing,
     KnobName,
-    KnobView,
     Value,
-    defaults,
-    expand,
     format_value,
     parse_assignment,
 )
-from replexplorer.core.link import LinkSettings, LinkView
-from replexplorer.core.load.interval import LoadView
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import count_losses
-from replexplorer.core.model.ceiling import Ceiling
-from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RecoveryTime, RoleChange
-from replexplorer.core.server.anatomy import Anatomy, Part
-from replexplorer.core.server.disk import DiskView
-from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
+from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.waits import ServerWaits
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
-from replexplorer.core.topology import SOURCE, Role, Roster, node_names
+from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Experiment
 from replexplorer.engine.console import Console
 from replexplorer.engine.experiment.drill import DrillRun
@@ -62,167 +49,10 @@ from replexplorer.engine.outcome import (
     SetResult,
 )
 from replexplorer.ports import Reporter
-from tests.typed import fields
+from tests.ticks import WALL_S, change_event, make_tick, replica_names
 
 R = TypeVar("R")
 SERVER = "mysql 9.7.4"
-EXPOSED = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Loss(8, 8, 8, 12.0))
-"""What a stack with `innodb_flush_log_at_trx_commit=2` over a slow link may have at risk."""
-WALL_S = 1_760_000_000.0
-"""The fake's wall clock at its zero: a fixed moment."""
-
-
-def knob_views(values: Mapping[KnobName, Value] | None = None, replicas: int = 1) -> dict[KnobName, KnobView]:
-    """Every knob of a source and its replicas at its default, changed by `values`, in effect as asked."""
-    nodes = replica_names(replicas)
-    held = {**defaults(nodes), **(values or {})}
-    names = (name for name in expand(CATALOGUE, nodes) if ASYNC.has(name.knob))
-    return {name: KnobView(name, held[name], held[name]) for name in names}
-
-
-def replica_names(count: int) -> list[str]:
-    """`db2`, `db3`, ..."""
-    return node_names(count)[1:]
-
-
-_SERVER = fields("reachable=True flavor='mysql' version='9.7.4-2'")
-_LOCAL_MS = fields("mean_ms=4 p50_ms=3.6 p95_ms=7.6 p99_ms=12.6 max_ms=26.6")
-"""What commits take besides a round trip."""
-
-
-def make_tick(
-    at_s: float = 0.0,
-    *,
-    state: ProtectionState = ProtectionState.PROTECTED,
-    tps: float | None = 528.0,
-    rtt: tuple[float, float | None] = (85.0, 85.4),
-    replicas: int = 1,
-    values: Mapping[KnobName, Value] | None = None,
-    events: tuple[Event, ...] = (),
-    epochs: tuple[Epoch, ...] = (),
-    viewer: bool = False,
-    healing: bool = False,
-    fsync_ms: float | None = 0.2,
-    exposure: Exposure | None = EXPOSED,
-) -> Tick:
-    """A plausible tick of a running stack: links and disks do what their knobs in `values` ask.
-
-    `fsync_ms` is what an fsync of the primary is measured to take; `healing` is every link's.
-    """
-    nodes = replica_names(replicas)
-    views = knob_views({**{KnobName("rtt", node): rtt[0] for node in nodes}, **(values or {})}, replicas)
-    clients = cast(int, views[KnobName("clients", "load")].requested)
-    scale = rtt[1] or 1.0
-    is_protected = state is ProtectionState.PROTECTED
-    return Tick(
-        at_s=at_s,
-        wall_s=WALL_S + at_s,
-        stack="default",
-        state="up",
-        nodes=(
-            NodeView("db1", Role.PRIMARY, published_port=33061, is_source=True, **_SERVER),
-            *(NodeView(node, Role.REPLICA, io_thread="on", sql_thread="on", **_SERVER) for node in nodes),
-        ),
-        protection=Protection(
-            state,
-            requested=state is not ProtectionState.OFF,
-            operational=is_protected,
-            replicas_acking=replicas if is_protected else 0,
-            replicas_required=1,
-            wait_point="after_sync",
-            timeout_ms=10000,
-            fallbacks=0,
-        ),
-        links=tuple(_link(node, views, rtt[1], healing=healing) for node in nodes),
-        disks=tuple(_disk(node, views, fsync_ms) for node in ("db1", *nodes)),
-        load=LoadView(
-            clients=clients,
-            connected=clients,
-            workload="update_index",
-            tps=tps,
-            n=264,
-            duration_s=0.5,
-            **{name: scale + local_ms for name, local_ms in _LOCAL_MS.items()},
-        ),
-        knobs=views,
-        ceiling=Ceiling(clients * 1000 / (scale + 3.0), clients, scale, 3.0)
-        if state is not ProtectionState.OFF
-        else None,
-        epochs=epochs,
-        events=events,
-        viewer=viewer,
-        exposure=exposure,
-    )
-
-
-def explained(tick: Tick, *, failed: bool = False, excess_ms: float = 0.0) -> Tick:
-    """The same tick with its commit taken apart, predicted and checked; one check has `failed`."""
-    load = tick.load
-    mean_ms = load.mean_ms if load is not None and load.mean_ms is not None else 10.0
-    known_ms = fields("WIRE=0.12 EXECUTE=0.7 QUEUE=0.4 REDO=1.9 BINLOG=0.05")
-    rest_ms = max(0.0, mean_ms - sum(known_ms.values()) - 0.5)
-    parts = {
-        Part[name]: ms for name, ms in (known_ms | {"ACK": rest_ms, "ENGINE": 0.3, "OTHER": 0.2}).items()
-    }
-    checks = (
-        CrossCheck("Little's law", not failed, "8 clients, TPS x mean = 6.1"),
-        CrossCheck("commits", True, "5300 ours, 5300 counted"),
-    )
-    return replace(
-        tick,
-        anatomy=Anatomy(5.0, 2650, mean_ms, parts, excess_ms),
-        predicted=Prediction(
-            tps=89.0,
-            latency_ms=mean_ms,
-            limit="network wait: 97 % of a commit; twice the clients would nearly double TPS",
-            calibrated="2025-10-08, 192 runs",
-        ),
-        truth=ServerTruth(
-            10.0, 5300, 6.2, 6.4, 0.31, 0.16, 850, rest_ms, 0,
-            (ReplicaTruth("db2", 12.0, 3, 148_000.0),), checks,
-        ),
-    )  # fmt: skip
-
-
-def _link(
-    node: str, views: Mapping[KnobName, KnobView], measured_ms: float | None, *, healing: bool
-) -> LinkView:
-    asked = LinkSettings.of({name.key: view.requested for name, view in views.items() if name.node == node})
-    return LinkView(
-        node,
-        "nfqueue",
-        asked,
-        asked.values(),
-        as_asked=True,
-        rtt_measured_ms=None if asked.is_silent else measured_ms,
-        rtt_base_ms=0.1,
-        probes_lost_percent=100.0 if asked.is_silent else asked.loss_percent,
-        dropped=0,
-        healing=healing,
-    )
-
-
-def _disk(node: str, views: Mapping[KnobName, KnobView], fsync_ms: float | None) -> DiskView:
-    view: Any = views[KnobName("fsync_delay", SOURCE if node == "db1" else node)]
-    return DiskView(node, view.requested, view.effective, fsync_ms, 0.08)
-
-
-def altered(tick: Tick, **parts: Mapping[str, Any]) -> Tick:
-    """The same tick with some fields of its parts otherwise: of `load` or `protection`, of each of its
-    `links` or `disks`, of the node `db2`."""
-    changed: dict[str, Any] = {
-        "nodes": tuple(replace(node, **parts.pop(node.name, {})) for node in tick.nodes)
-    }
-    for name, values in parts.items():
-        part = getattr(tick, name)
-        is_one = name in ("load", "protection")
-        changed[name] = replace(part, **values) if is_one else tuple(replace(one, **values) for one in part)
-    return replace(tick, **changed)
-
-
-def down(tick: Tick, node: str) -> Tick:
-    """The same tick with one node that nobody can log in to."""
-    return replace(altered(tick, **{node: {"role": Role.DOWN, "reachable": False}}), state="partial")
 
 
 class FakeFacade(Console):
@@ -526,11 +356,6 @@ def _statement(name: KnobName, value: Value) -> str:
     if knob.backing is Backing.SERVER:
         return f"SET GLOBAL {knob.variables[0]} = {written}"
     return f"{name} = {format_value(knob, value)}"
-
-
-def change_event(at_s: float, number: int, text: str) -> Event:
-    """A change with a mark."""
-    return Event(at_s, WALL_S + at_s, Severity.MARK, text, number)
 
 
 class FakeTape:

@@ -28,7 +28,7 @@ from replexplorer.ui.screens.dashboard import CommandDone, CommandFailed, Dashbo
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade
-from tests.ui.ticks import tick_of
+from tests.ticks import tick_of
 from tests.waiting import patience
 
 _NAMED = {key.value for key in Keys}

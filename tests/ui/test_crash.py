@@ -21,7 +21,8 @@ from unittest import mock
 from replexplorer.cli import dashboard, main
 from replexplorer.ports import UpOptions
 from replexplorer.ui.app import ExplorerApp
-from tests.fakes.facade import FakeFacade, make_tick
+from tests.fakes.facade import FakeFacade
+from tests.ticks import make_tick
 
 mount = ExplorerApp.on_mount
 

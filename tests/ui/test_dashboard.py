@@ -25,11 +25,11 @@ from replexplorer.ui.style.theme import layout_for
 from replexplorer.ui.terminal.crash import forget_what_was_drawn
 from replexplorer.ui.widgets.lines import Cadence, Chart, Lines
 from replexplorer.ui.widgets.strips import block_rows
-from tests.fakes.facade import WALL_S, FakeFacade, altered, change_event, make_tick
+from tests.fakes.facade import FakeFacade
 from tests.known import known
+from tests.ticks import WALL_S, altered, change_event, make_tick, tick_of
 from tests.typed import table_of
 from tests.ui.driving import EVERY_SIZE, Bench, Size, bench, page
-from tests.ui.ticks import tick_of
 
 
 def chart(app: Bench, name: str) -> ChartModel:

@@ -15,9 +15,9 @@ from replexplorer.core.stats.measured import Estimate
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.ledger import heads, row, rows_of
 from replexplorer.ui.words.runs import Line, width_of
-from tests.typed import table_of
+from tests.ticks import tick_of
+from tests.typed import fields, table_of
 from tests.ui.driving import bench
-from tests.ui.ticks import fields_of, tick_of
 
 BEFORE = EpochSide(
     Estimate(619.2, 611.4, 627.0), Estimate(25.2, 25.1, 25.3), Estimate(29.1, 29.0, 29.3),
@@ -59,7 +59,7 @@ WIDE = """\
 before_tps=57.6 after_tps=18678.0 delta_percent=32327.1 low_percent=-98.7 high_percent=104000.0 \
 p50_ms=10012.0 p95_ms=10020.0 p99_ms=30400.0 verdict=faster"""
 EPOCHS = {
-    name: replace(BASES[base], **fields_of(more))
+    name: replace(BASES[base], **fields(more))
     for name, base, more in table_of(f"""\
 a baseline is not compared   | BASELINE |
 nor is it too short          | BASELINE | verdict='too short'

@@ -15,9 +15,8 @@ from replexplorer.core.wire import Experiment
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected
 from replexplorer.ui.screens.faults import FaultsScreen, injections, role_changes
 from replexplorer.ui.widgets.lines import Chart
-from tests.fakes.facade import make_tick
+from tests.ticks import fault_of, make_tick
 from tests.ui.driving import EVERY_SIZE, Bench, bench, page
-from tests.ui.ticks import fault_of
 
 
 def screen(app: Bench) -> FaultsScreen:

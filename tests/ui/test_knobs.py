@@ -21,11 +21,11 @@ from replexplorer.ui.board import Board
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.statement import risky
-from tests.fakes.facade import FakeFacade, make_tick
+from tests.fakes.facade import FakeFacade
 from tests.fakes.servers import MYSQL_9
+from tests.ticks import make_tick, tick_of
 from tests.typed import table_of
 from tests.ui.driving import EVERY_SIZE, TWO_SIZES, Bench, Size, bench, keys_of, page
-from tests.ui.ticks import tick_of
 
 RTT, PARTITION, LOSS, JITTER, FLUSH = map(
     parse_name, ("rtt@db2", "partition@db2", "loss@db2", "jitter@db2", "innodb_flush_log_at_trx_commit")

@@ -21,9 +21,9 @@ from replexplorer.formats.experiment_file import read_lesson
 from replexplorer.ui.picture import veiled
 from tests.fakes.clock import VirtualClock
 from tests.known import known
+from tests.ticks import tick_of
 from tests.ui.driving import bench
 from tests.ui.test_dashboard import EPOCH
-from tests.ui.ticks import tick_of
 
 LESSON = read_lesson(Path(__file__).with_name("distance.toml"), lambda *_: pytest.fail("it names none"))
 TICKS = [tick_of(f"{at_s} tps=523.0 explained", epochs=(EPOCH,)) for at_s in (1, 2, 3)]

@@ -19,7 +19,7 @@ from replexplorer.core.server.waits import (
 )
 from replexplorer.ui.actions import ACTIONS
 from replexplorer.ui.words.states import CHIPS, STATES
-from tests.fakes.facade import WALL_S, change_event, make_tick
+from tests.ticks import WALL_S, change_event, make_tick
 from tests.typed import table_of
 from tests.ui.driving import EVERY_SIZE, bench, page
 from tests.ui.test_replay import playing

@@ -25,11 +25,11 @@ from replexplorer.engine.outcome import SetResult
 from replexplorer.formats.play_script import CastWriter, PlayedLine, PlayScript, read_play
 from replexplorer.ui.play import PlayApp
 from replexplorer.ui.settings import Settings
-from tests.fakes.facade import WALL_S, FakeFacade, FakeTape, change_event
+from tests.fakes.facade import FakeFacade, FakeTape
 from tests.known import known
+from tests.ticks import WALL_S, change_event, tick_of
 from tests.typed import table_of
 from tests.ui.driving import page
-from tests.ui.ticks import tick_of
 
 pytestmark = pytest.mark.terminal
 

@@ -9,7 +9,7 @@ import pytest
 from replexplorer.core.epochs.epochs import Epoch
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
-from tests.fakes.facade import WALL_S, altered, make_tick
+from tests.ticks import WALL_S, altered, make_tick
 from tests.ui.driving import bench
 
 RED = "\x1b[31m"

@@ -18,10 +18,10 @@ from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.terminal.crash import EXIT_CODE
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade
+from tests.ticks import tick_of
 from tests.ui.driving import TWO_SIZES, Size, bench, running
 from tests.ui.terminal import in_terminal, read_until
 from tests.ui.test_spectator import Watched
-from tests.ui.ticks import tick_of
 from tests.waiting import until_true
 
 

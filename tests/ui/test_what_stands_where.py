@@ -22,11 +22,10 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Belonging, Role
-from tests.fakes.facade import altered, explained, make_tick
 from tests.known import known
+from tests.ticks import altered, explained, make_tick, tick_of, ticks_of
 from tests.typed import table_of
 from tests.ui.driving import Bench, bench, page
-from tests.ui.ticks import tick_of, ticks_of
 
 SIZES = {
     "X": (300, 45),

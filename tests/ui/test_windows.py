@@ -12,10 +12,9 @@ from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.lines import Chart
 from replexplorer.ui.words.states import exposure_line
-from tests.fakes.facade import change_event, make_tick
+from tests.ticks import change_event, make_tick, tick_of, ticks_of
 from tests.typed import table_of
 from tests.ui.driving import bench, folded, page
-from tests.ui.ticks import tick_of, ticks_of
 
 
 def windows(picture: Picture, chart: str = "tps") -> list[str]:

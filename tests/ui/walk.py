@@ -19,11 +19,11 @@ from replexplorer.core.tick import Tick
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.widgets.lines import Chart, Lines
-from tests.fakes.facade import WALL_S, FakeFacade, altered, change_event, explained
+from tests.fakes.facade import FakeFacade
+from tests.ticks import WALL_S, altered, change_event, explained, tick_of
 from tests.typed import table_of
 from tests.ui.driving import bench, drawn
 from tests.ui.test_listings import WAITS
-from tests.ui.ticks import tick_of
 from tests.vision import contrast
 
 SIZES: Final = ((80, 24), (120, 36), (160, 45), (200, 60))

@@ -10,7 +10,7 @@ from replexplorer.core.knobs.names import BY_KEY, KnobName, Value, parse_value
 from replexplorer.core.server.exposure import Unknown
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
-from tests.fakes.facade import EXPOSED, down, make_tick
+from tests.ticks import EXPOSED, down, make_tick
 
 NODES = {"rtt": "db2", "partition": "db2", "clients": "load"}
 """Where a knob is by itself, if not at the source."""

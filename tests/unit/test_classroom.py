@@ -19,7 +19,8 @@ from replexplorer.core.experiment.lesson import Answered, LessonState
 from replexplorer.formats import paths
 from replexplorer.formats.documents import plain
 from replexplorer.formats.files import keep_record
-from tests.fakes.facade import FakeFacade, altered, make_tick
+from tests.fakes.facade import FakeFacade
+from tests.ticks import altered, make_tick
 from tests.unit.conftest import Run
 
 

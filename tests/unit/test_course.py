@@ -7,7 +7,7 @@ from dataclasses import replace
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill_result import Course
 from replexplorer.core.server.protection import ProtectionState
-from tests.fakes.facade import make_tick
+from tests.ticks import make_tick
 from tests.typed import fields, table_of
 
 

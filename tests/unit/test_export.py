@@ -23,8 +23,8 @@ from replexplorer.core.tick import Tick
 from replexplorer.formats.export import csv_rows, hdr_log, json_lines
 from replexplorer.reports.recordings import session_report
 from replexplorer.reports.report import markdown
-from tests.fakes.facade import WALL_S, knob_views, make_tick
 from tests.known import known
+from tests.ticks import WALL_S, knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui", "servers": "primary mysql 9.7.4"}
 RTT = KnobName("rtt", "db2")

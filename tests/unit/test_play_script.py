@@ -11,8 +11,8 @@ from replexplorer.core.history.series import Recent
 from replexplorer.core.knobs.names import KnobName, KnobView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.formats.play_script import PlayMoment, parse_conditions, read_play
-from tests.fakes.facade import make_tick
 from tests.known import refused
+from tests.ticks import make_tick
 
 PLAY = """\
 # What an acknowledgement across 85 ms costs.

@@ -19,7 +19,7 @@ from replexplorer.core.event import Event, Severity
 from replexplorer.core.text import LAYOUT, json_escaped, printable, table
 from replexplorer.core.tick import Tick
 from replexplorer.formats.export import csv_rows, json_lines
-from tests.fakes.facade import WALL_S, make_tick
+from tests.ticks import WALL_S, make_tick
 from tests.unit.test_export import markdown_of
 
 RED = "\x1b[31m"

@@ -21,7 +21,7 @@ from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Role
-from tests.fakes.facade import make_tick
+from tests.ticks import make_tick
 from tests.typed import fields, table_of
 
 

@@ -47,7 +47,7 @@ from replexplorer.reports.report import (
     write_report,
 )
 from replexplorer.reports.svg import Series, Window, bar_chart, line_chart
-from tests.fakes.facade import WALL_S
+from tests.ticks import WALL_S
 from tests.unit.test_cli_load import UNDER
 from tests.unit.test_export import ABOUT, session
 from tests.unit.test_session_file import rich_tick

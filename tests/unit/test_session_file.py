@@ -28,8 +28,8 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
-from tests.fakes.facade import explained, knob_views, make_tick
 from tests.known import known
+from tests.ticks import explained, knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui"}
 

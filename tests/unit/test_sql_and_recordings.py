@@ -12,7 +12,7 @@ import pytest
 
 from replexplorer.cli import stack
 from replexplorer.core.text import utc
-from tests.fakes.facade import make_tick
+from tests.ticks import make_tick
 from tests.unit.conftest import Run
 from tests.unit.test_session_file import write
 
