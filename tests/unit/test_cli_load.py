@@ -13,6 +13,7 @@ from replexplorer.cli.load import command_of, settings_of
 from replexplorer.core.experiment.drill_result import CourseEvent, Passage
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.load.interval import Interval, Measurement, ProcessWork
+from replexplorer.core.load.pacing import POISSON
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.truth import Lag
 from replexplorer.core.stats.histogram import Histogram
@@ -94,6 +95,10 @@ def test_the_same_can_be_run_again_elsewhere(snapshot: object) -> None:
     args = parse(["--stack", "mine", "load", "--duration", "30", "--warmup", "2"])
     asked = LoadSettings(8, "insert", mode="open", rate_tps=500.0, processes=2)
     assert again(UNDER, command_of(args, asked), varied=("clients",)) == snapshot
+    two = parse(["load", "--processes", "2", "--rate", "20"])
+    wanted = LoadSettings(8, "insert", mode="open", rate_tps=20.0, spacing=POISSON, processes=2)
+    assert settings_of(two, LoadSettings(8, "insert"), None) == wanted
+    assert "needs a client" in refused(settings_of, two, replace(asked, clients=0), None)
     three = parse(["load", "--processes", "3", "--clients", "2"])
     assert "--processes 3 for 2 clients, and each needs one" in refused(settings_of, three, asked, None)
 

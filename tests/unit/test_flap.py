@@ -10,13 +10,19 @@ from unittest.mock import Mock
 
 import pytest
 
-from replexplorer.core.wire import Flap, Shape
+from replexplorer.core.wire import Flap, Malformed, Shape
 from tests.fakes.clock import virtual
 from tests.sidecar import load
 from tests.typed import fields, table_of
 
 links, tool = load("links"), load("tool")
 PEER, ADDRESS = "db2", "172.18.0.3"
+
+
+def test_a_flap_that_never_rests_is_refused() -> None:
+    for down_s, up_s in ((0.0, 2.0), (2.0, 0.0), (-1.0, 2.0), (0.05, 0.05)):
+        with pytest.raises(Malformed, match=r"at least 0\.1"):
+            Flap(down_s, up_s, 0.0)
 
 
 class RecordingBackend:

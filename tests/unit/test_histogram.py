@@ -40,3 +40,11 @@ def test_exact_figures() -> None:
     for values_us, figures in (([1000, 2000, 6000], (3, 3.0, 1.0, 6.0)), ([], (0, None, None, None))):
         found = Histogram.of(values_us)
         assert (found.count, found.mean_ms, found.min_ms, found.max_ms) == figures
+
+
+@pytest.mark.parametrize(
+    "other", [{"slots": 5}, {"counts": [1, 2]}, {"slots": ["a"]}, {"sum_us": "5"}, {"min_us": 0.5}]
+)
+def test_what_no_process_sends_is_refused(other: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"must be"):
+        Histogram.from_wire({**Histogram.of([5]).to_wire(), **other})

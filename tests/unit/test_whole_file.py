@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def test_where_nothing_can_be_written_the_file_is_named(tmp_path: Path) -> None:
 def test_of_a_damaged_session_nothing_is_exported(tmp_path: Path, run: Run) -> None:
     session, output = tmp_path / "own.rxs", tmp_path / "own.csv"
     shutil.copyfile(paths.SHIPPED_TOUR, session)
-    with sqlite3.connect(session) as base:
+    with closing(sqlite3.connect(session, isolation_level=None)) as base:
         base.execute("UPDATE tick SET wall_s = 1e20 WHERE at_s = (SELECT MAX(at_s) FROM tick)")
     said = run(f"export {session} --format csv --output {output}")
     assert said.code == 2
