@@ -57,8 +57,6 @@ def test_two_by_two_cells_are_measured_reported_and_the_knobs_given_back(
         assert cell.latency_ms.min >= asked_ms
         # Both are told with three digits.
         assert run.n == pytest.approx((run.tps.value or 0) * run.duration_s, rel=2e-3)
-    near, far = result.cells[0].tps.value, result.cells[2].tps.value
-    assert far < near
     assert {effect.key for effect in result.effects} == {"rtt", "clients"}
     assert_given_back(shell)
     assert sorted(file.name for file in (tmp_path / "report").iterdir()) == [

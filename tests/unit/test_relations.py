@@ -68,10 +68,14 @@ def test_each_state_lasts_until_the_next_one_and_rates_are_of_before_during_and_
     assert stretches_of(timeline, 5.0) == [("off", 2.0), ("down", 2.0), ("off", 1.0)]
     windows = (FaultSpan("kill", "db1", 2.0, 4.0), FaultSpan("pause", "db1", 5.0, 6.0))
     times_s = [at / 20 + 0.01 for at in range(80)] + [4 + at / 4 + 0.01 for at in range(24)]
-    rates = {"before": 20, "during": 12, "after": 4}
-    assert rates_of(times_s, windows, 10.0) == pytest.approx(rates, rel=0.02)
-    assert set(rates_of(times_s, (FaultSpan("kill", "db1", 2.0, None),), 10.0)) == {"before", "during"}
-    assert rates_of(times_s, (), 10.0) == {}
+    # What clients were told while a fault came or went is of no side.
+    for held_s, during in (((2.0, 6.0), 12), ((3.0, 5.0), 12), ((4.0, 5.0), 4)):
+        rates = {"before": 20, "during": during, "after": 4}
+        assert rates_of(times_s, windows, held_s, 10.0) == pytest.approx(rates, rel=0.02)
+    still = (*windows, FaultSpan("kill", "db1", 7.0, None))
+    assert set(rates_of(times_s, still, (2.0, 6.0), 10.0)) == {"before", "during"}
+    assert rates_of(times_s, still, (4.0, 5.0), 10.0)["during"] == pytest.approx(4, rel=0.02)
+    assert rates_of(times_s, (), (2.0, 6.0), 10.0) == {}
 
 
 # -- a relation's evidence: what was found, and of one that failed what would hold

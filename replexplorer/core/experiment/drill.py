@@ -278,9 +278,9 @@ FIGURES: Final[Mapping[str, str]] = {
     "rto_ms": "change of roles: all of it",
     "rpo_ms": "the time of commits that was lost",
     "recovery_ms": "from the clearing of the last fault to the first OK",
-    "tps_before": "commits per second before the first fault",
-    "tps_during": "while any fault was in force",
-    "tps_after": "after the last one was over",
+    "tps_before": "commits per second until the first fault is asked for",
+    "tps_during": "from when it is in force until the last one begins to end",
+    "tps_after": "after that is over",
     "fallbacks": "times that semi-sync fell back to asynchronous",
     **{
         f"exposure_{name}_{part}": f"exposure meter before the failure, {words}{more}"

@@ -119,7 +119,7 @@ class StateAt:
 
 @dataclass(slots=True)
 class FaultSpan:
-    """A fault in force."""
+    """A fault, with its coming into force and its end."""
 
     fault: str
     """With its value: `partition=ack`."""
@@ -297,14 +297,19 @@ def between(times_s: Sequence[float], from_s: float, to_s: float) -> int:
     return max(0, bisect_right(times_s, to_s) - bisect_left(times_s, from_s))
 
 
-def rates_of(times_s: Sequence[float], windows: Sequence[FaultSpan], end_s: float) -> Mapping[str, float]:
-    """TPS `before` the first of the faults, `during` them, and `after` the last one was over, from when
-    clients were told OK, ascending; a side that hardly lasts is missing. Seconds since the drill began."""
+def rates_of(
+    times_s: Sequence[float], windows: Sequence[FaultSpan], held_s: tuple[float, float], end_s: float
+) -> Mapping[str, float]:
+    """TPS `before` the first of the faults was asked for, `during` them, and `after` the last one was over,
+    from when clients were told OK, ascending; a side that hardly lasts is missing. Seconds since the drill
+    began. A fault takes a while to come and to go, which is of no side: they `held` from when the first had
+    come until the last one began to go."""
     if not times_s or not windows:
         return {}
     first_s = min(each.from_s for each in windows)
     last_s = max(end_s if each.to_s is None else each.to_s for each in windows)
-    sides = {"before": (times_s[0], first_s), "during": (first_s, last_s), "after": (last_s, end_s)}
+    held_to_s = end_s if last_s == end_s else held_s[1]
+    sides = {"before": (times_s[0], first_s), "during": (held_s[0], held_to_s), "after": (last_s, end_s)}
     return {
         name: between(times_s, from_s, to_s) / (to_s - from_s)
         for name, (from_s, to_s) in sides.items()

@@ -128,6 +128,10 @@ class _DrillUnderWay:
     _costs: list[tuple[float, CostSample]] = field(default_factory=list)
     """What the servers' work had cost at its beginning and right before the first fault, each with its
     moment."""
+    _held_from_s: float = inf
+    """When the first fault was in force."""
+    _held_to_s: float = inf
+    """When the last one that is over began to end."""
     _failed_s: float | None = None
     """When the failure was complete; None before."""
     _failing: bool = False
@@ -260,11 +264,11 @@ class _DrillUnderWay:
         if (found := await self.stack.cost()) is not None:
             self._costs.append((at_s, found))
 
-    def _end_windows(self, is_over: Callable[[FaultSpan], bool]) -> None:
-        """These faults have no effect on clients any longer."""
+    def _end_windows(self, ending_s: float, is_over: Callable[[FaultSpan], bool]) -> None:
+        """These faults have no effect on clients any longer, and began to end then."""
         for each in self.result.windows:
             if each.to_s is None and is_over(each):
-                each.to_s = self.now_s()
+                each.to_s, self._held_to_s = self.now_s(), ending_s
 
     def _check_load(self) -> None:
         """Raise what ended the measuring of the load, if anything did."""
@@ -323,6 +327,7 @@ class _DrillUnderWay:
                 # By its binlog it may have what its engine lost, and then asks the others for none of that.
                 await self.guard.rebuild([seen.source])
         done = await self.guard.inject(what)
+        self._held_from_s = min(self._held_from_s, self.now_s())
         result.windows += [
             FaultSpan(written(each.kind, each.value), each.node, from_s, None) for each in done
         ]
@@ -338,7 +343,7 @@ class _DrillUnderWay:
         self._mended_s = self.now_s()
         over = [fault for text in texts for fault in await self.guard.clear(text)]
         gone = {(written(fault.kind, fault.value), fault.node) for fault in over}
-        self._end_windows(lambda each: (each.fault, each.node) in gone)
+        self._end_windows(self._mended_s, lambda each: (each.fault, each.node) in gone)
 
     async def _until(self, what: str, within_s: float) -> None:
         stack = self.stack
@@ -386,7 +391,7 @@ class _DrillUnderWay:
         for each in change.steps:
             self._note(f"{each.node}: {each.name}, {each.took_ms:.0f} ms")
         if stack.seen.source != before:
-            self._end_windows(lambda each: each.node == before)
+            self._end_windows(self.now_s(), lambda each: each.node == before)
 
     # -- what came of it
 
@@ -422,7 +427,8 @@ class _DrillUnderWay:
             read_s = min(read_at_s - self.began_s, failed_s)  # the look may have followed the last OK
             result.reading = MeterReading(exposure, read_s, failed_s, between(times_s, read_s, failed_s))
         result.cost = cost_of(self._costs, times_s)
-        result.tps = rates_of(times_s, result.windows, end_s)
+        held_s = self._held_from_s, self._held_to_s
+        result.tps = rates_of(times_s, result.windows, held_s, end_s)
 
 
 def _loses_rows(kind: str, sync_binlog: Value | None, flush: Value | None) -> bool:
