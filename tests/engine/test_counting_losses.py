@@ -218,6 +218,7 @@ class Table:
         yield
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
+        await self.close()
 
 
 @given(st.lists(st.sets(st.tuples(st.integers(1, 3), st.integers(1, 12))), max_size=6))
