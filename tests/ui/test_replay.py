@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
 from unittest.mock import Mock
 
+import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from replexplorer.adapters.recording import SessionReader
@@ -95,9 +96,15 @@ async def test_what_turns_something_live_says_why_it_does_not_and_the_help_has_t
         assert page([footer], player.whole) == snapshot
 
 
-async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
+@pytest.fixture
+def tape() -> Iterator[SessionReader]:
+    """The tour that ships."""
+    with closing(SessionReader(SHIPPED_TOUR)) as reader:
+        yield reader
+
+
+async def test_the_tour_that_ships_plays_from_mark_to_mark(tape: SessionReader) -> None:
     """What `replexplorer replay tour` shows on a machine without Docker."""
-    tape = SessionReader(SHIPPED_TOUR)
     async with playing(tape=tape) as player:
         replay = replay_of(player)
         marked = [event.text for event in tape.events() if event.mark is not None]
@@ -115,9 +122,8 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
         assert knobs[KnobName("semi_sync", SOURCE)].requested == "off"
 
 
-def test_the_tour_that_ships_says_one_length_of_its_outage() -> None:
+def test_the_tour_that_ships_says_one_length_of_its_outage(tape: SessionReader) -> None:
     """In the ledger's verdict, in the chart's span and in the log."""
-    tape = SessionReader(SHIPPED_TOUR)
     picture = folded(tape.ticks())
     [epoch] = [each for each in known(picture.tick).epochs if each.title == "partition"]
     blocked_s = known(epoch.after).outage.blocked_s
@@ -125,4 +131,3 @@ def test_the_tour_that_ships_says_one_length_of_its_outage() -> None:
     [span] = [each for each in picture.windows.all() if each.word.startswith("blocked")]
     assert span.word == f"blocked {blocked_s:.1f} s"
     assert f"PROTECTED again after {blocked_s:.1f} s" in [event.text for event in tape.events()]
-    tape.close()
