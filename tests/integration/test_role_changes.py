@@ -216,6 +216,7 @@ async def test_a_node_that_lost_the_end_of_its_own_log_protects_nothing_until_it
     """Followed by hand it replicates with its hole for ever: its server leaves out what it numbered."""
     async with connected(live, "failover") as session:
         node = session.fleet.source_name
+        await write(live, node, "CREATE TABLE IF NOT EXISTS sandbox.t (id SERIAL)")
         await insert(live, node, 6)
         await turn(session, "semi_sync=on")
         await inject(session, "kill")

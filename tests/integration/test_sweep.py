@@ -33,10 +33,10 @@ def shell(
 
 
 def assert_given_back(shell: Shell) -> None:
-    """What was requested before is, and the link is as it was."""
+    """What was requested before is, and the link is as it was: but for what its bare path takes now."""
     knobs = shell.json("get", *BEFORE)
     assert {key: knob["requested"] for key, knob in knobs.items()} == BEFORE
-    assert knobs["rtt@db2"]["effective"] == BEFORE["rtt@db2"]
+    assert knobs["rtt@db2"]["effective"] == pytest.approx(BEFORE["rtt@db2"], abs=0.5)
 
 
 def test_two_by_two_cells_are_measured_reported_and_the_knobs_given_back(
