@@ -71,6 +71,13 @@ async def go_on_without_the_ended(fleet: Fleet, tell: Tell) -> None:
     await _Forming(fleet, tell).without_the_ended()
 
 
+def _may_take_it_later(error: ReplexplorerError) -> bool:
+    """Whether the server was busy with its group, or did not answer."""
+    return isinstance(error, ServerUnreachable) or (
+        isinstance(error, ServerRefused) and error.number == _BUSY
+    )
+
+
 class _Forming:
     """One forming of a group."""
 
@@ -194,8 +201,8 @@ class _Forming:
         self._has_founded = True
         try:
             await first.run(*statements, deadline_s=_STATEMENT_WITHIN_S)
-        except (ServerRefused, ServerUnreachable) as error:
-            if isinstance(error, ServerRefused) and error.number != _BUSY:
+        except ReplexplorerError as error:
+            if not _may_take_it_later(error):
                 raise
             self._refused[first.name] = error.message
             return False
@@ -209,9 +216,8 @@ class _Forming:
         while True:
             try:
                 return await first.run(*first.dialect.after_founding)
-            except (ServerRefused, ServerUnreachable) as error:
-                is_busy = isinstance(error, ServerUnreachable) or error.number == _BUSY
-                if not is_busy or self._clock.monotonic() > ends_s:
+            except ReplexplorerError as error:
+                if not _may_take_it_later(error) or self._clock.monotonic() > ends_s:
                     raise
             await self._clock.sleep(_LOOK_EVERY_S)
 
