@@ -8,6 +8,7 @@ commits of 90 ms, `explained` a commit that is taken apart and predicted.
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,7 +33,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role, node_names
-from tests.typed import WORD, fields, typed, value_of
+from tests.typed import WORD, fields, typed
 
 EXPOSED = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Loss(8, 8, 8, 12.0))
 """What a stack with `innodb_flush_log_at_trx_commit=2` over a slow link may have at risk."""
@@ -205,7 +206,7 @@ _KNOBS = {knob.key for knob in CATALOGUE}
 def tick_of(text: str, base: Tick | None = None, **given: Any) -> Tick:
     """What the words say, of this tick or of a plausible one of a running stack, with what else is given."""
     knobs, parts = list[str](), defaultdict[str, dict[str, Any]](dict)
-    fields: dict[str, Any] = {"since": 0.0}
+    others: dict[str, Any] = {"since": 0.0}
     for name, written in WORD.findall(text):
         head, _, field = name.partition(".")
         if name[0].isdigit():
@@ -213,17 +214,17 @@ def tick_of(text: str, base: Tick | None = None, **given: Any) -> Tick:
         elif name == "state":
             given[name] = ProtectionState(written)
         elif name in _ARGUMENTS:
-            given[name] = value_of(written)
+            given[name] = _value(written)
         elif field:
-            parts[head][field] = value_of(written)
+            parts[head][field] = _value(written)
         elif name.partition("@")[0] in _KNOBS:
             knobs.append(f"{name}={written}")
         else:
-            fields[name] = value_of(written)
+            others[name] = _value(written)
     made = make_tick(**{"at_s": 1.0, "values": typed(" ".join(knobs)), **given})
     tick = replace(base, at_s=made.at_s) if base else made
-    since_s = fields.pop("since")
-    for name, value in fields.items():
+    since_s = others.pop("since")
+    for name, value in others.items():
         match name:
             case "explained":
                 tick = explained(tick)
@@ -258,3 +259,11 @@ def fault_of(text: str, number: int = 1, since_s: float = 0.0) -> Fault:
     what, _, node = text.partition("@")
     kind, _, value = what.partition("=")
     return Fault(number, kind, value or None, node or "db1", WALL_S + since_s, None, "fault (pid 12)", {})
+
+
+def _value(written: str) -> Any:
+    """As Python writes it, or the word itself; of a word alone that it is so."""
+    try:
+        return literal_eval(written or "True")
+    except (SyntaxError, ValueError):
+        return written

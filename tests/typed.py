@@ -24,15 +24,7 @@ def typed(text: str) -> dict[KnobName, Value]:
 
 def fields(text: str) -> dict[str, Any]:
     """`clients=9 oldest_s=None why='too short'`: values by the names of fields; other words are left out."""
-    return {name: value_of(written) for name, written in WORD.findall(text) if written}
-
-
-def value_of(written: str) -> Any:
-    """As Python writes it, or the word itself; of nothing that it is so."""
-    try:
-        return literal_eval(written or "True")
-    except (SyntaxError, ValueError):
-        return written
+    return {name: literal_eval(written) for name, written in WORD.findall(text) if written}
 
 
 def table_of(text: str, between: str | None = "|") -> list[list[str]]:

@@ -13,7 +13,7 @@ from textual._compositor import Compositor
 from textual.css.stylesheet import Stylesheet
 
 SOON_S = 1 / 50
-"""A timer due within that is work: a screen paints what has changed at most sixty times a second."""
+"""A timer due within that is work: a screen paints what has changed a moment later."""
 
 
 async def idle(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:

@@ -57,18 +57,19 @@ LONG = "title='fault over: isolate@db2, applier_stop@db3'"
 NO_INTERVAL = "low_percent=None high_percent=None"
 WIDE = """\
 before_tps=57.6 after_tps=18678.0 delta_percent=32327.1 low_percent=-98.7 high_percent=104000.0 \
-p50_ms=10012.0 p95_ms=10020.0 p99_ms=30400.0 verdict=faster"""
+p50_ms=10012.0 p95_ms=10020.0 p99_ms=30400.0 verdict='faster'"""
 EPOCHS = {
     name: replace(BASES[base], **fields(more))
     for name, base, more in table_of(f"""\
 a baseline is not compared   | BASELINE |
 nor is it too short          | BASELINE | verdict='too short'
 slower                       | SLOWER   |
-faster                       | SLOWER   | delta_percent=40.0 low_percent=30.0 high_percent=50.0 verdict=faster
+faster                       | SLOWER   | \
+delta_percent=40.0 low_percent=30.0 high_percent=50.0 verdict='faster'
 no difference                | SLOWER   | verdict='no difference shown'
-still measuring              | SLOWER   | verdict=measuring
+still measuring              | SLOWER   | verdict='measuring'
 the open loop by its p95, and one that grows is slower | SLOWER | \
-mode=open delta_percent=219.6 low_percent=210.0 high_percent=None
+mode='open' delta_percent=219.6 low_percent=210.0 high_percent=None
 too short                    | SLOWER   | {NO_INTERVAL} verdict='too short'
 too noisy                    | SLOWER   | {NO_INTERVAL} verdict='too noisy' more_s=40.0
 after an hour                | SLOWER   | at_s=3750.0
